@@ -7,8 +7,8 @@ use herma_model::alias::Namespace;
 use herma_model::generation::Finish;
 use herma_model::turn::FailureCode;
 use herma_model::{
-    Alias, Answer, CallEnd, CallStatus, ConversationId, Digest, HistoryEnd, MessageStatus, NewMessage, Step,
-    TurnFailure, TurnState, Utterance, tool,
+    Alias, Answer, CallEnd, CallId, CallStatus, ConversationId, Digest, HistoryEnd, MessageStatus, NewMessage, Step,
+    TurnFailure, TurnState, Utterance,
 };
 use herma_store::{
     Commit, Committed, Lease, MadeTitle, PendingApproval, Resumed, Snapshot, StoreError, TurnOutcome, Version,
@@ -269,7 +269,7 @@ impl Run<'_> {
     ) -> TurnEvent {
         // Text that no client was shown is not stored.
         let shown = shown.filter(|_| self.request.options.streaming);
-        let messages = last_messages(&turn, shown.as_deref());
+        let messages = self.last_messages(&turn, shown.as_deref()).await;
         let outcome = TurnOutcome::Unanswered { state, failure: failure.clone(), messages };
         let record = record_of_unanswered(self.request, self.log);
         let extras = CommitExtras { record, title: None, history: None };
@@ -281,6 +281,21 @@ impl Run<'_> {
             }
             Err(error) => failed(lost(error)),
         }
+    }
+
+    /// The last messages of a turn without an answer: results of calls that were cut off, and the streamed text.
+    async fn last_messages(&self, turn: &RunningTurn, shown: Option<&str>) -> Vec<NewMessage> {
+        let mut results: Vec<Utterance> = turn.unwritten.iter().map(|result| result.said.clone()).collect();
+        let is_known = |call: &CallId| turn.unwritten.iter().any(|result| result.said.calls.contains(call));
+        let decided = turn.cut_off_decisions().into_iter();
+        results.extend(decided.filter(|said| !said.calls.iter().any(is_known)));
+        for call in turn.unsettled_calls().into_iter().filter(|call| !is_known(&call.id)) {
+            let text = self.gateway.cut_off_call(turn, &call).await;
+            let uncertain = CallEnd::at_once(CallStatus::Uncertain);
+            results.push(Utterance::tool_result(&call.id, &text, &uncertain));
+        }
+        let said = results.into_iter().chain(shown.map(Utterance::partial_text));
+        turn.next_ids().zip(said).map(|(id, said)| NewMessage { id, said }).collect()
     }
 
     /// Caches the conversation as it is now. Not if another change than this turn's end was made after version `seen`.
@@ -329,19 +344,6 @@ impl Run<'_> {
         }
         committed
     }
-}
-
-/// The last messages of a turn without an answer: results of calls that were cut off, and the streamed text.
-fn last_messages(turn: &RunningTurn, shown: Option<&str>) -> Vec<NewMessage> {
-    let known = &turn.unwritten;
-    let is_known = |call: &str| known.iter().any(|result| result.said.calls.iter().any(|id| &**id == call));
-    let uncertain = CallEnd::at_once(CallStatus::Uncertain);
-    let open = turn.unsettled_calls().into_iter().filter(|call| !is_known(&call.id));
-    let open = open.map(|call| Utterance::tool_result(&call.id, tool::UNCERTAIN, &uncertain));
-    let decided = turn.cut_off_decisions().into_iter().filter(|said| !said.calls.iter().any(|call| is_known(call)));
-    let results = known.iter().map(|result| result.said.clone());
-    let said = results.chain(decided).chain(open).chain(shown.map(Utterance::partial_text));
-    turn.next_ids().zip(said).map(|(id, said)| NewMessage { id, said }).collect()
 }
 
 /// The last model call of a turn with an answer.

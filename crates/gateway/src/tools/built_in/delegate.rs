@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures_util::future::join_all;
-use herma_model::tool::{ChildAnswer, delegated};
-use herma_model::{Alias, ConversationId, CreatorKind, SessionKind, TurnState};
+use herma_model::tool::{BUILT_IN, ChildAnswer, DELEGATE_TASK, UNCERTAIN, delegated};
+use herma_model::{Alias, ConversationId, CreatorKind, OwnCall, SessionKind, TurnState};
 use herma_tools::CallEnd;
 use herma_wire::chat::simple_user;
 use serde_json::Value;
@@ -19,7 +19,9 @@ use crate::error::GatewayError;
 use crate::gateway::Gateway;
 use crate::log::TurnEvent;
 use crate::request::{Caller, ConversationRef, OnDisconnect, ToolOffer, TurnHandle, TurnRequest};
+use crate::running::RunningTurn;
 use crate::sessions::Origin;
+use crate::tools::wording;
 
 /// How children are stored.
 const ORIGIN: Origin = Origin { creator: CreatorKind::DelegateTask, source: "delegate_task" };
@@ -48,6 +50,29 @@ pub(super) async fn run(gateway: &Arc<Gateway>, context: &CallContext, arguments
     }
     let answers = join_all(children.into_iter().map(Child::end)).await;
     CallEnd::Result { text: delegated(&answers), is_error: false }
+}
+
+impl Gateway {
+    /// What the model is told of a call whose turn was stopped before the call had a result. Of a delegation, it is told
+    /// what the children had answered. Those that still run are cancelled with the call.
+    pub(crate) async fn cut_off_call(&self, turn: &RunningTurn, call: &OwnCall) -> String {
+        if &*call.server != BUILT_IN || &*call.tool != DELEGATE_TASK {
+            return UNCERTAIN.to_owned();
+        }
+        let (tenant, conversation) = (turn.running.lease.tenant, turn.session.facts.id);
+        let mut children = match self.store.children_of_call(tenant, conversation, &call.id).await {
+            Ok(children) if !children.is_empty() => children,
+            Ok(_) => return UNCERTAIN.to_owned(),
+            Err(error) => {
+                tracing::warn!(%error, "what delegated work had answered could not be read");
+                return UNCERTAIN.to_owned();
+            }
+        };
+        for child in children.iter_mut().filter(|child| child.status == TurnState::Interrupted) {
+            child.status = TurnState::Cancelled;
+        }
+        wording::cut(delegated(&children), self.settings.tools.max_output)
+    }
 }
 
 /// What each child is asked: its goal, a blank line and its context.

@@ -82,6 +82,35 @@ async fn cancelling_the_parent_cancels_its_children() {
 }
 
 #[tokio::test]
+async fn after_a_cancelled_delegation_the_next_turn_is_told_what_the_children_had_answered() {
+    let gateway = ToolGateway::with(DELEGATE, "").await;
+    gateway.calls(&[("delegate_task", &tasks(&["one", "two"]))]);
+    gateway.upstream.otherwise(|request| match request.last_user_text().as_str() {
+        "two\n\nbe brief" => Reply::Hang,
+        text => Reply::text(format!("answer to {text}")),
+    });
+    let body = json!({"model": "scripted", "input": "plan", "session_id": "p"});
+    let run = gateway.client().post_json("/v1/runs", &body).await.expect(202)["run_id"].as_str().unwrap().to_owned();
+    gateway.upstream.until_requests(3).await;
+    let began = std::time::Instant::now();
+    loop {
+        let children = data(&gateway.client().get("/api/sessions?kind=auxiliary&answered=true").await);
+        if children.len() == 1 {
+            break;
+        }
+        assert!(began.elapsed() < herma_testkit::PATIENCE, "one child was to answer: {children:?}");
+        tokio::task::yield_now().await;
+    }
+    gateway.client().post_json(&format!("/v1/runs/{run}/stop"), &json!({})).await.expect(200);
+    gateway.say("p", "and?").await.expect(200);
+    let context = gateway.context();
+    let told = context[2].strip_prefix("tool call_0: ").unwrap_or_else(|| panic!("{context:?}"));
+    let told: Vec<Value> = serde_json::from_str(told).unwrap_or_else(|error| panic!("{error}: {told}"));
+    let told: Vec<_> = told.iter().map(|child| (child["status"].as_str().unwrap(), &child["answer"])).collect();
+    assert_eq!(told, [("completed", &json!("answer to one\n\nbe brief")), ("cancelled", &Value::Null)]);
+}
+
+#[tokio::test]
 async fn a_failing_child_is_told_to_its_parent() {
     let gateway = ToolGateway::with(DELEGATE, "").await;
     gateway.calls(&[("delegate_task", &tasks(&["one"]))]);
