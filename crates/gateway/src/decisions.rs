@@ -57,7 +57,7 @@ pub(crate) fn decided_calls<'a>(
             (true, Some(true)) => Some(ApprovalChoice::Once),
             (true, Some(false) | None) => Some(ApprovalChoice::Deny),
         };
-        let answer = choice.and_then(|choice| Some(ApprovalAnswer { choice, order: order.next()? }));
+        let answer = choice.and_then(|choice| Some(ApprovalAnswer::given(choice, order.next()?)));
         let place = all.iter().position(|other| other.id == own.id).unwrap_or_default();
         let is_given = allowed.is_some() || !own.asks;
         Some(DecidedCall { own, call, answer, message: asked.id, place, is_given })

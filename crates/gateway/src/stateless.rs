@@ -31,6 +31,7 @@ use crate::log::{Finished, TurnEvent, TurnLog};
 use crate::mint;
 use crate::models::ResolvedModel;
 use crate::request::TurnRequest;
+use crate::tools::without_idle_fields;
 use crate::warning;
 
 pub(crate) use remembered::{Recognised, StatelessTurns};
@@ -188,7 +189,7 @@ impl Host for StatelessHost<'_, '_> {
         ModelCall {
             model: self.stateless.model().name.to_owned(),
             messages: self.stateless.context(self.started_at),
-            params: Arc::clone(&request.options.params),
+            params: without_idle_fields(&request.options.params),
             streaming: request.options.streaming,
             retries: request.identity.upstream_retries(),
         }

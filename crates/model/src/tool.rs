@@ -131,13 +131,23 @@ impl CallEnd {
     }
 }
 
-/// A person's answer to the question whether a call may be made.
+/// The answer to the question whether a call may be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovalAnswer {
     /// The answer.
     pub choice: ApprovalChoice,
     /// Its place among the answers of the same message, from 0.
     pub order: u32,
+    /// Whether nobody answered in time. Then the choice is to deny.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    pub expired: bool,
+}
+
+impl ApprovalAnswer {
+    /// The answer of a person.
+    pub const fn given(choice: ApprovalChoice, order: u32) -> Self {
+        Self { choice, order, expired: false }
+    }
 }
 
 /// What a person decided about a call that ended an earlier turn. It is input of the turn that makes the call.
@@ -366,7 +376,7 @@ mod tests {
 
     #[test]
     fn a_result_says_how_its_call_ended() {
-        let answer = ApprovalAnswer { choice: ApprovalChoice::Once, order: 1 };
+        let answer = ApprovalAnswer::given(ApprovalChoice::Once, 1);
         let end = CallEnd { status: CallStatus::Failed, duration_ms: 12, answer: Some(answer), call: None };
         let said = Utterance::tool_result("a", "no such file", &end);
         assert_eq!(said.call_end(), Some(end));
@@ -376,7 +386,7 @@ mod tests {
     #[test]
     fn a_decision_is_no_result_of_its_call() {
         let earlier = EarlierCall { server: "files".into(), tool: "write".into(), arguments: "{}".into() };
-        let answer = ApprovalAnswer { choice: ApprovalChoice::Deny, order: 0 };
+        let answer = ApprovalAnswer::given(ApprovalChoice::Deny, 0);
         let message = MessageId::from_uuid(Uuid::from_u128(7));
         let decision = Decision { id: "a".into(), message, place: 0, call: earlier, answer: Some(answer) };
         let said = Utterance::from(&decision);

@@ -53,8 +53,8 @@ pub(crate) fn answers_without_result(
 pub(crate) fn of_turn(connection: &Connection, turn: i64) -> StoreResult<Vec<AskedQuestion>> {
     connection
         .prepare_cached(
-            "SELECT place, before_seq, call_id, server, tool, asks, waits, name, arguments, asked_at, choice, answered
-             FROM approvals WHERE turn_pk = ?1 ORDER BY place",
+            "SELECT place, before_seq, call_id, server, tool, asks, waits, name, arguments, asked_at, choice, answered,
+             expired FROM approvals WHERE turn_pk = ?1 ORDER BY place",
         )
         .and_then(|mut select| select.query_map([turn], read)?.collect())
         .translated()
@@ -62,7 +62,7 @@ pub(crate) fn of_turn(connection: &Connection, turn: i64) -> StoreResult<Vec<Ask
 
 fn read(row: &Row<'_>) -> rusqlite::Result<AskedQuestion> {
     let choice = rows::optional_word(row, 10, ApprovalChoice::parse)?;
-    let order: Option<u32> = row.get(11)?;
+    let (order, expired): (Option<u32>, bool) = (row.get(11)?, row.get(12)?);
     let call = OwnCall {
         id: CallId::from(row.get_ref(2)?.as_str()?),
         server: rows::text(row, 3)?,
@@ -75,7 +75,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<AskedQuestion> {
         name: rows::text(row, 7)?,
         arguments: rows::text(row, 8)?,
         asked_at: Timestamp(row.get(9)?),
-        answer: choice.zip(order).map(|(choice, order)| ApprovalAnswer { choice, order }),
+        answer: choice.zip(order).map(|(choice, order)| ApprovalAnswer { choice, order, expired }),
     };
     Ok(AskedQuestion { place: row.get(0)?, before: row.get(1)?, approval })
 }
@@ -124,7 +124,7 @@ pub(crate) fn answer(
 ) -> StoreResult<AnswerOutcome> {
     let Some(turn) = ParkedTurn::find(connection, scope, turn)? else { return Ok(AnswerOutcome::NotFound) };
     let asked = of_turn(connection, turn.key)?;
-    let answered = asked.iter().filter(|asked| asked.approval.answer.is_some()).count();
+    let answered = count_answers(&asked);
     let mut open = asked.iter().filter(|asked| asked.approval.answer.is_none());
     let chosen: Vec<&AskedQuestion> = match question {
         Question::Oldest => open.next().into_iter().collect(),
@@ -132,7 +132,7 @@ pub(crate) fn answer(
         Question::All => open.collect(),
     };
     for (order, asked) in (answered..).zip(&chosen) {
-        write_answer(connection, turn.key, asked.place, choice, order)?;
+        write_answer(connection, turn.key, asked.place, ApprovalAnswer::given(choice, order))?;
         let grant = match choice {
             ApprovalChoice::Once | ApprovalChoice::Deny => continue,
             ApprovalChoice::Session => Some(turn.conversation),
@@ -143,20 +143,21 @@ pub(crate) fn answer(
     let Some(last) = chosen.last().map(|asked| asked.approval.call.clone()) else {
         return Ok(AnswerOutcome::NothingAsked);
     };
-    let is_complete = answered + chosen.len() == asked.len();
+    let is_complete = answered as usize + chosen.len() == asked.len();
     Ok(if is_complete { AnswerOutcome::Complete(last) } else { AnswerOutcome::Answered(last) })
 }
 
-fn write_answer(
-    connection: &Connection,
-    turn: i64,
-    place: i64,
-    choice: ApprovalChoice,
-    order: usize,
-) -> StoreResult<()> {
+fn count_answers(asked: &[AskedQuestion]) -> u32 {
+    asked.iter().filter(|asked| asked.approval.answer.is_some()).map(|_| 1).sum()
+}
+
+fn write_answer(connection: &Connection, turn: i64, place: i64, answer: ApprovalAnswer) -> StoreResult<()> {
+    let ApprovalAnswer { choice, order, expired } = answer;
     connection
-        .prepare_cached("UPDATE approvals SET choice = ?3, answered = ?4 WHERE turn_pk = ?1 AND place = ?2")
-        .and_then(|mut update| update.execute(params![turn, place, choice.as_str(), order as i64]))
+        .prepare_cached(
+            "UPDATE approvals SET choice = ?3, answered = ?4, expired = ?5 WHERE turn_pk = ?1 AND place = ?2",
+        )
+        .and_then(|mut update| update.execute(params![turn, place, choice.as_str(), order, expired]))
         .map(drop)
         .translated()
 }
@@ -177,10 +178,11 @@ pub(crate) fn deny_late(connection: &Connection, asked_before: Timestamp) -> Sto
         .translated()?;
     for turn in late {
         let asked = of_turn(connection, turn)?;
-        let answered = asked.iter().filter(|asked| asked.approval.answer.is_some()).count();
+        let answered = count_answers(&asked);
         let open = asked.iter().filter(|asked| asked.approval.answer.is_none());
         for (order, asked) in (answered..).zip(open.filter(|asked| asked.approval.asked_at < asked_before)) {
-            write_answer(connection, turn, asked.place, ApprovalChoice::Deny, order)?;
+            let answer = ApprovalAnswer { choice: ApprovalChoice::Deny, order, expired: true };
+            write_answer(connection, turn, asked.place, answer)?;
         }
     }
     Ok(())

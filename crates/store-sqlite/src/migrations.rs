@@ -41,6 +41,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { number: 21, sql: include_str!("../migrations/0021_approvals.sql") },
     Migration { number: 22, sql: include_str!("../migrations/0022_usage.sql") },
     Migration { number: 23, sql: include_str!("../migrations/0023_histories.sql") },
+    Migration { number: 24, sql: include_str!("../migrations/0024_expired_approvals.sql") },
 ];
 
 /// The newest schema version that this program knows.

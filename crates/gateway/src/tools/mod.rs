@@ -20,6 +20,6 @@ mod settings;
 mod wording;
 
 pub use built_in::BuiltIn;
-pub(crate) use offer::TurnTools;
+pub(crate) use offer::{TurnTools, without_idle_fields};
 pub(crate) use plan::PlannedCall;
 pub use settings::{DelegateSettings, ToolSettings};

@@ -81,7 +81,7 @@ pub(crate) struct TurnTools {
 impl TurnTools {
     /// The fields for the model server of a call.
     pub(crate) fn params(&self, asked: &Arc<Params>, place: CallPlace) -> Arc<Params> {
-        let Some([first, later, last]) = &self.params else { return Arc::clone(asked) };
+        let Some([first, later, last]) = &self.params else { return without_idle_fields(asked) };
         Arc::clone(match place {
             CallPlace::First => first,
             CallPlace::Later => later,
@@ -177,6 +177,21 @@ fn with_tools(params: &Params, tools: &Arc<str>, choice: Option<Arc<str>>) -> Pa
     Params(fields)
 }
 
+/// The fields without those about tools, if there are no tools: some model servers refuse them. A choice that forces a
+/// call stays, so that the client is told.
+pub(crate) fn without_idle_fields(params: &Arc<Params>) -> Arc<Params> {
+    let is_idle = |name: &str, value: &str| match name {
+        "tool_choice" => matches!(value, "\"none\"" | "\"auto\""),
+        "parallel_tool_calls" => true,
+        _ => false,
+    };
+    let is_idle = |(name, value): &(Box<str>, Arc<str>)| is_idle(name, value);
+    if params.get("tools").is_some() || !params.0.iter().any(is_idle) {
+        return Arc::clone(params);
+    }
+    Arc::new(Params(params.0.iter().filter(|field| !is_idle(field)).cloned().collect()))
+}
+
 /// A choice that forces no call. One that forces a call holds for the first model call of a turn.
 fn unforced(choice: &str) -> Arc<str> {
     let Ok(mut parsed) = serde_json::from_str::<Value>(choice) else { return Arc::from(choice) };
@@ -205,6 +220,18 @@ mod tests {
         assert_eq!(names, ["ask_user", "session_search"]);
         let all = with_tools(&asked, &tools, None);
         assert_eq!((all.get("top_p"), all.get("tools")), (Some("1"), Some(&*tools)));
+    }
+
+    #[test]
+    fn without_tools_nothing_is_said_about_them() {
+        let sent = |fields: &[(&str, &str)]| {
+            let sent = without_idle_fields(&Arc::new(params(fields)));
+            sent.0.iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>()
+        };
+        let none = ("tool_choice", "\"none\"");
+        assert_eq!(sent(&[none, ("parallel_tool_calls", "true"), ("top_p", "1")]), ["top_p"]);
+        assert_eq!(sent(&[none, ("tools", "[{}]")]), ["tool_choice", "tools"]);
+        assert_eq!(sent(&[("tool_choice", "\"required\"")]), ["tool_choice"]);
     }
 
     #[test]

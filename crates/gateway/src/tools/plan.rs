@@ -44,6 +44,9 @@ impl PlannedCall {
         tools: &TurnTools,
     ) -> Self {
         let then = match (choice, tools.find(&call.name)) {
+            (Some(ApprovalChoice::Deny), _) if answer.is_none_or(|answer| answer.expired) => {
+                Then::Settle(wording::denied("nobody answered in time whether it is allowed"))
+            }
             (Some(ApprovalChoice::Deny), _) => Then::Settle(wording::denied("the user did not allow it")),
             (_, None) => Then::Settle(wording::unknown_tool(&call.name)),
             (_, Some(offered)) => Then::Make(offered.clone()),

@@ -108,8 +108,8 @@ pub async fn questions_that_nobody_answers_are_denied<S: Store>(world: &World<S>
     let before = Timestamp(asked_at.0 + 1);
     assert_eq!(world.two.parked_turns(before, world.now()).await.unwrap(), [first, theirs.turn], "of every tenant");
     let answers = world.turn(first).await.unwrap().pending.into_iter().map(|asked| asked.answer.unwrap());
-    let answers: Vec<_> = answers.map(|answer| (answer.choice.as_str(), answer.order)).collect();
-    assert_eq!(answers, [("deny", 1), ("once", 0), ("deny", 2)]);
+    let answers: Vec<_> = answers.map(|answer| (answer.choice.as_str(), answer.order, answer.expired)).collect();
+    assert_eq!(answers, [("deny", 1, true), ("once", 0, false), ("deny", 2, true)]);
     assert_eq!(world.turn(second).await.unwrap().pending[0].answer, None);
     let resumed = world.two.resume(first, world.now()).await.unwrap().unwrap();
     world.complete(&world.two, &resumed.running, 1, "not written").await;
@@ -201,7 +201,7 @@ async fn decided<S: Store>(world: &World<S>, to: &str, choice: ApprovalChoice) -
     world.one.commit(world.commit(&asking, outcome)).await.unwrap();
     let earlier = EarlierCall { server: "files".into(), tool: "write".into(), arguments: "{}".into() };
     let message = MessageId::answered(asking.turn, 1, 0);
-    let answer = Some(ApprovalAnswer { choice, order: 0 });
+    let answer = Some(ApprovalAnswer::given(choice, 0));
     let decision = Decision { id: "a".into(), message, place: 0, call: earlier, answer };
     let mut ask = world.ask(to, "");
     ask.messages = vec![NewMessage { id: MessageId::brought(ask.turn, 1, 0), said: Utterance::from(&decision) }];

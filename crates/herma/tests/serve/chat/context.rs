@@ -74,7 +74,7 @@ async fn system_messages_hold_until_others_replace_them_and_are_not_part_of_the_
 #[tokio::test]
 async fn fields_for_the_model_server_arrive_as_the_client_wrote_them() {
     let gateway = TestGateway::start().await;
-    let fields = r#""temperature":0.70,"top_p":1.0,"max_completion_tokens":64,"stop":["a","b"],"seed":-7,"logit_bias":{"50256":-100},"user":"anna","presence_penalty":1e-1,"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{"b":1,"a":2}}},"tool_choice":"auto","x_vendor":{"z":[1.50,1e2,18446744073709551616],"a":"\u00e4"}"#;
+    let fields = r#""temperature":0.70,"top_p":1.0,"max_completion_tokens":64,"stop":["a","b"],"seed":-7,"logit_bias":{"50256":-100},"user":"anna","presence_penalty":1e-1,"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{"b":1,"a":2}}},"x_vendor":{"z":[1.50,1e2,18446744073709551616],"a":"\u00e4"}"#;
     let body = format!(r#"{{"messages":[{{"role":"user","content":"hello"}}],{fields},"model":"scripted"}}"#);
     gateway.client().post_bytes(CHAT, body).await.expect(200);
     let sent = String::from_utf8_lossy(&gateway.upstream.last_request().raw).into_owned();

@@ -84,6 +84,8 @@ async fn a_question_that_nobody_answers_is_denied_after_a_while() {
     until(&gateway, &run, "waiting_for_approval").await;
     gateway.upstream.push(Reply::text("nobody answered"));
     assert_eq!(until(&gateway, &run, "completed").await["output"], "nobody answered");
+    let told = "tool call_0: [This call was denied: nobody answered in time whether it is allowed.]";
+    assert_eq!(gateway.context()[2], told);
     assert_eq!(gateway.executions(), 0);
 }
 

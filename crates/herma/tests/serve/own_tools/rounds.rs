@@ -158,6 +158,8 @@ async fn what_is_offered_depends_on_the_request_and_the_configuration() {
     let none = with(chat(&[user("hi")]), "tool_choice", json!("none"));
     gateway.in_session("s").post_json(CHAT, &none).await.expect(200);
     assert!(gateway.offered().is_empty());
+    let sent = gateway.upstream.last_request().body;
+    assert!(sent.get("tool_choice").is_none(), "some model servers refuse it without tools: {sent}");
     let off = gateway.in_session("s").header("x-hermes-tools", "off");
     off.post_json(CHAT, &chat(&[user("hi again")])).await.expect(200);
     assert!(gateway.offered().is_empty());

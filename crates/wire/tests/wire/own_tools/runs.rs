@@ -15,7 +15,7 @@ use crate::responses::text;
 const RUN: RunId = RunId::from_uuid(Uuid::from_u128(3));
 
 fn answered(call: OwnCall, choice: ApprovalChoice, order: u32) -> Step {
-    Step::Answered(call, ApprovalAnswer { choice, order })
+    Step::Answered(call, ApprovalAnswer::given(choice, order))
 }
 
 /// The events of steps, one per line.
