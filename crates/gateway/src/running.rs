@@ -38,7 +38,7 @@ pub(crate) struct RunningTurn {
     pub(crate) context_limit: Option<u64>,
     /// Its steps so far, those of earlier attempts included.
     pub(crate) steps: Vec<Step>,
-    /// Tokens of the model calls whose messages are appended.
+    /// Tokens of the model calls whose messages are appended, those of earlier attempts included.
     pub(crate) usage: Option<Usage>,
     /// How the last appended model message ended.
     pub(crate) last_finish: Option<Finish>,
@@ -71,6 +71,7 @@ impl RunningTurn {
             rotated: false,
             revision: Some(running.revision),
         };
+        let earlier_usage = running.usage;
         let new_system = (!request.input.system.is_empty()).then(|| Arc::from(request.input.system.as_slice()));
         let instructions = request.input.instructions.clone();
         Self {
@@ -83,7 +84,7 @@ impl RunningTurn {
             appended: 0,
             context_limit: None,
             steps,
-            usage: None,
+            usage: earlier_usage,
             last_finish: None,
             unwritten: Vec::new(),
             is_told: false,

@@ -392,6 +392,7 @@ fn start(
         messages,
         resolution,
         started_at: row.started_at,
+        usage: row.usage,
         durable: Receipt::durable(),
     })))
 }

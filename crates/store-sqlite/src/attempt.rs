@@ -1,6 +1,6 @@
 //! The row of a turn that gets the lease, for the first time or again.
 
-use herma_model::{Resolution, Timestamp, TurnId, TurnState};
+use herma_model::{Resolution, Timestamp, TurnId, TurnState, Usage};
 use herma_store::{Admission, StoreError, Ticket};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -25,6 +25,8 @@ pub(crate) struct TurnRow {
     pub(crate) id: TurnId,
     pub(crate) attempt: u32,
     pub(crate) started_at: Timestamp,
+    /// What earlier attempts in this row have used.
+    pub(crate) usage: Option<Usage>,
 }
 
 /// Writes the row of a turn that runs for the first time, or takes it out of the queue.
@@ -36,7 +38,7 @@ pub(crate) fn first_attempt(
     lease: NewLease,
 ) -> StoreResult<TurnRow> {
     let NewLease { fence, resolution, brings_key, .. } = lease;
-    let row = |key, started_at| TurnRow { key, id: admission.turn, attempt: 1, started_at };
+    let row = |key, started_at| TurnRow { key, id: admission.turn, attempt: 1, started_at, usage: None };
     if let Some(ticket) = ticket {
         let queued_at = connection
             .prepare_cached(
@@ -118,14 +120,15 @@ pub(crate) fn next_attempt(
     }
     expiry::check_again(connection, key)?;
     // How the previous attempt ended stays in the row until this one ends, in case this one is retracted.
-    let attempt = connection
+    let (attempt, usage) = connection
         .query_row(
             "UPDATE turns SET state = 'running', attempt = attempt + 1, fence = ?2, owner = ?3, fingerprint = ?4,
              delivered = 0, retried = 0, sdk_attempt = ?12, joinable = 1,
              stop_requested = NULL, stop_kind = NULL, brought_key = ?5, resolution = ?6, session_pk = ?7, rotated = 0,
              echo = coalesce(?8, echo), kept = coalesce(?9, kept),
              visible_while_queued = coalesce(?10, visible_while_queued), api = iif(?8 IS NULL, api, ?11)
-             WHERE pk = ?1 RETURNING attempt",
+             WHERE pk = ?1 RETURNING attempt, input_tokens, output_tokens, cached_tokens, reasoning_tokens,
+             cache_write_tokens",
             params![
                 key,
                 fence,
@@ -140,10 +143,10 @@ pub(crate) fn next_attempt(
                 admission.api,
                 admission.retry.sdk_attempt
             ],
-            |row| row.get(0),
+            |row| Ok((row.get(0)?, rows::turn_usage(row, [1, 2, 3, 4, 5])?)),
         )
         .translated()?;
-    Ok(Some(TurnRow { key, id, attempt, started_at: Timestamp(created_at) }))
+    Ok(Some(TurnRow { key, id, attempt, started_at: Timestamp(created_at), usage }))
 }
 
 /// Runs an unanswered turn again at the end of its conversation, in a new row that takes the turn's id. The old row
@@ -189,7 +192,7 @@ pub(crate) fn attempt_at_the_end(
         )
         .translated()?;
     connection.execute("UPDATE idempotency SET turn_pk = ?2 WHERE turn_pk = ?1", [left.key, key]).translated()?;
-    Ok(Some(TurnRow { key, id: unanswered, attempt, started_at: left.created_at }))
+    Ok(Some(TurnRow { key, id: unanswered, attempt, started_at: left.created_at, usage: None }))
 }
 
 /// Under which id an admission waits.

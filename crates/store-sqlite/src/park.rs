@@ -99,6 +99,8 @@ pub(crate) fn resume(
         messages: record.input.clone(),
         resolution: record.resolution,
         started_at: record.started_at,
+        // The stored request of a parked turn has it.
+        usage: None,
         durable: Receipt::durable(),
     };
     let approvals: Vec<PendingApproval> = asked.into_iter().map(|asked| asked.approval).collect();

@@ -224,3 +224,17 @@ pub(crate) fn system_from(stored: Option<&str>) -> Arc<[Payload]> {
         .and_then(|json| serde_json::from_str::<Vec<String>>(json).ok())
         .map_or_else(|| Arc::from([]), |texts| texts.into_iter().map(Payload::from_json).collect())
 }
+
+/// What a turn's model calls have used, from these columns: input, output, cached, reasoning and cache-write tokens.
+pub(crate) fn turn_usage(row: &Row<'_>, columns: [usize; 5]) -> rusqlite::Result<Option<Usage>> {
+    let tokens = |column: usize| row.get::<_, Option<i64>>(column).map(|tokens| tokens.map(i64::unsigned_abs));
+    let [input, output, cached, reasoning, cache_write] = columns;
+    let (Some(input), Some(output)) = (tokens(input)?, tokens(output)?) else { return Ok(None) };
+    Ok(Some(Usage {
+        input,
+        output,
+        cached: tokens(cached)?.unwrap_or(0),
+        reasoning: tokens(reasoning)?.unwrap_or(0),
+        cache_write: tokens(cache_write)?.unwrap_or(0),
+    }))
+}

@@ -7,7 +7,7 @@ use herma_model::provenance::CompactionMode;
 use herma_model::turn::FailureCode;
 use herma_model::{
     CompactionId, ConversationFacts, Message, ParentRelation, Resolution, SessionId, SessionKey, Step, StopKind,
-    Timestamp, TurnFailure, TurnId, TurnState, Usage,
+    Timestamp, TurnFailure, TurnId, TurnState,
 };
 use herma_store::{Scope, StatelessOutcome, StatelessTurn, StreamedOutput, StreamedPart, StreamedThrough, TurnRecord};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -122,16 +122,7 @@ pub(crate) fn streamed_since(
 fn read(connection: &Connection, row: &Row<'_>, id: TurnId) -> rusqlite::Result<(i64, TurnRecord)> {
     const AT: usize = STATE_WIDTH;
     let state = rows::word(row, AT + 1, TurnState::parse)?;
-    let usage = match (row.get::<_, Option<i64>>(AT + 8)?, row.get::<_, Option<i64>>(AT + 9)?) {
-        (Some(input), Some(output)) => Some(Usage {
-            input: input.unsigned_abs(),
-            output: output.unsigned_abs(),
-            cached: row.get::<_, i64>(AT + 10)?.unsigned_abs(),
-            reasoning: row.get::<_, i64>(AT + 11)?.unsigned_abs(),
-            cache_write: row.get::<_, Option<i64>>(AT + 24)?.unwrap_or(0).unsigned_abs(),
-        }),
-        _ => None,
-    };
+    let usage = rows::turn_usage(row, [AT + 8, AT + 9, AT + 10, AT + 11, AT + 24])?;
     let finish = rows::optional_word(row, AT + 7, FinishReason::parse)?
         .filter(|_| state == TurnState::Completed)
         .map(|reason| -> rusqlite::Result<Finish> {

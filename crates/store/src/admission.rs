@@ -8,7 +8,7 @@ use std::time::Duration;
 use herma_model::alias::Namespace;
 use herma_model::{
     Alias, ApiKeyId, CallId, ChatId, ConversationFacts, ConversationId, CreatorKind, HistoryEnd, InvalidDeclaration,
-    Message, NewMessage, Resolution, SessionId, SessionKey, SessionKind, Timestamp, TurnId,
+    Message, NewMessage, Resolution, SessionId, SessionKey, SessionKind, Timestamp, TurnId, Usage,
 };
 
 use crate::commit::Lease;
@@ -236,6 +236,8 @@ pub struct Running {
     pub resolution: Resolution,
     /// When the turn's first attempt was admitted.
     pub started_at: Timestamp,
+    /// What model calls of earlier attempts at this place have used.
+    pub usage: Option<Usage>,
     /// Resolves when the admission is on disk.
     pub durable: Receipt,
 }

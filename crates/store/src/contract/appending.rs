@@ -85,7 +85,10 @@ pub async fn a_turn_whose_process_dies_keeps_what_it_appended<S: Store>(world: &
 
 pub async fn a_further_attempt_goes_on_after_what_was_appended<S: Store>(world: &World<S>) {
     let turn = world.start(&world.one, "trip", "question").await;
-    world.append(&world.one, &turn, 0, "let me look").await.unwrap();
+    let (id, usage) = (MessageId::answered(turn.turn, 1, 0), finish().usage);
+    let messages = vec![NewMessage { id, ..message(Role::Assistant, "let me look") }];
+    let (lease, session, now) = (turn.lease, turn.facts.head.id.clone(), world.now());
+    world.one.append(Append { lease, session, messages, usage, cost: None, record: None, now }).await.unwrap();
     let id = MessageId::answered(turn.turn, 1, 1);
     let messages = vec![NewMessage { id, said: Utterance::partial_text("I ha") }];
     let failure = cancelled();
@@ -97,6 +100,7 @@ pub async fn a_further_attempt_goes_on_after_what_was_appended<S: Store>(world: 
     let again = Admission { retry_of: Some(turn.turn), messages: Vec::new(), ..world.ask("trip", "") };
     let second = running(world.admit(&world.one, again).await);
     assert_eq!((second.turn, second.attempt), (turn.turn, 2));
+    assert_eq!((turn.usage, second.usage), (None, usage), "what the first attempt has used");
     assert_eq!(steps(&world.turn(turn.turn).await.unwrap()), ["let me look"]);
     end(world, &second, 0, "found").await;
     let record = world.turn(turn.turn).await.unwrap();

@@ -119,6 +119,7 @@ fn copy_of(turn: &Running) -> Running {
         messages: turn.messages.clone(),
         resolution: turn.resolution,
         started_at: turn.started_at,
+        usage: turn.usage,
         durable: crate::Receipt::durable(),
     }
 }

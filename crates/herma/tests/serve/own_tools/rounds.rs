@@ -33,6 +33,22 @@ async fn usage_is_the_sum_of_the_turns_model_calls() {
 }
 
 #[tokio::test]
+async fn the_usage_of_a_further_attempt_counts_the_calls_of_the_attempt_before() {
+    let gateway = ToolGateway::start().await;
+    let call = ToolCall::new("c", "test__count", "{}");
+    gateway.upstream.push(Reply::Completion(Completion { calls: vec![call], ..Completion::default() }.usage(100, 10)));
+    gateway.upstream.push(Reply::status(400, "no"));
+    let body = json!({"model": "scripted", "input": "count it", "conversation": "c"});
+    gateway.client().post_json("/v1/responses", &body).await.expect(502);
+    gateway.upstream.push(Reply::Completion(Completion::text("done").usage(200, 20)));
+    let done = gateway.client().post_json("/v1/responses", &body).await.expect(200);
+    assert_eq!((&done["usage"]["input_tokens"], &done["usage"]["output_tokens"]), (&json!(300), &json!(30)));
+    let stored = gateway.client().get(&format!("/v1/responses/{}", done["id"].as_str().unwrap())).await.expect(200);
+    assert_eq!(stored["usage"], done["usage"]);
+    assert_eq!(gateway.executions(), 1);
+}
+
+#[tokio::test]
 async fn texts_of_one_turn_are_one_message_and_a_history_that_repeats_it_aligns() {
     let gateway = ToolGateway::start().await;
     for stream in [false, true] {
