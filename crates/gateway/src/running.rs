@@ -341,10 +341,13 @@ fn first_snapshot(running: &Running) -> Snapshot {
     }
 }
 
-/// The steps of earlier attempts of a turn: they called Herma's own tools, so the turn goes on after them.
+/// The steps of earlier attempts of a turn at its place: they called Herma's own tools, so the turn goes on after them.
+/// Attempts at an older place count in the context alone.
 fn earlier_steps(before: Option<&Snapshot>, turn: TurnId) -> Vec<Step> {
-    let messages = before.map_or(&[][..], |snapshot| &snapshot.messages).iter();
-    let own = messages.filter(|message| message.turn == turn && message.said.status == MessageStatus::Complete);
+    let Some(before) = before else { return Vec::new() };
+    let known = transcript(before);
+    let own = before.messages.iter().filter(|message| message.turn == turn && !known.is_left_behind(message));
+    let own = own.filter(|message| message.said.status == MessageStatus::Complete);
     let own = own.filter(|message| message.said.decision().is_none());
     let own: Vec<_> = own.skip_while(|message| !message.said.is_inner_step()).cloned().collect();
     Step::of_messages(&own, &[])

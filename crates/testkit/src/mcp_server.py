@@ -124,7 +124,7 @@ class Connection:
             return text("it does not work") | {"isError": True}
         if name == "count":
             with open(os.environ["COUNT_FILE"], "a", encoding="utf-8") as file:
-                file.write("counted\n")
+                file.write(given.get("mark", "counted") + "\n")
             return text("counted")
         if name == "environment":
             return text(os.environ.get(given["name"], "unset"))

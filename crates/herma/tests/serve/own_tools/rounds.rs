@@ -260,3 +260,24 @@ async fn after_other_turns_a_retry_shows_the_model_its_message_once_and_the_call
     let states: Vec<_> = rows.iter().map(|row| row["turn_status"].as_str().unwrap()).collect();
     assert_eq!(states, ["failed", "failed", "failed", "completed", "completed", "completed", "completed"]);
 }
+
+#[tokio::test]
+async fn a_turn_that_began_anew_and_failed_again_goes_on_with_its_own_words_alone() {
+    let gateway = ToolGateway::start().await;
+    let body = json!({"model": "scripted", "input": "count it", "conversation": "s"});
+    let ask = async || gateway.client().header("idempotency-key", "k").post_json("/v1/responses", &body).await;
+    gateway.calls(&[("test__count", "{}")]);
+    gateway.upstream.push(Reply::status(400, "no"));
+    ask().await.expect(502);
+    gateway.upstream.push(Reply::text("fine"));
+    gateway.say("s", "something else").await.expect(200);
+    gateway.upstream.push(Reply::status(400, "no"));
+    ask().await.expect(502);
+    gateway.upstream.push(Reply::text("done"));
+    let done = ask().await.expect(200);
+    assert_eq!(done["output"].as_array().map(Vec::len), Some(1), "{done}");
+    assert_eq!(done["output"][0]["content"][0]["text"], "done", "{done}");
+    let stored = gateway.client().get(&format!("/v1/responses/{}", done["id"].as_str().unwrap())).await.expect(200);
+    assert_eq!(stored["output"], done["output"]);
+    assert_eq!(gateway.executions(), 1);
+}
