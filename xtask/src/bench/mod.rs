@@ -66,6 +66,7 @@ fn measure(options: &Options) -> io::Result<()> {
                 Section::StartUp => sections::start_up::run(options).await,
                 Section::Compaction => sections::compaction::run(options).await,
                 Section::Responses => sections::responses::run(options).await,
+                Section::Tools => sections::tools::run(options).await,
                 Section::Scale => sections::scale::run(options).await,
             }
         })?;

@@ -47,6 +47,8 @@ pub(super) enum Section {
     Compaction,
     /// Responses compared with chat turns.
     Responses,
+    /// Turns with a round of a built-in tool, compared with turns without tools.
+    Tools,
     /// A store with a million conversations. Takes as long as all other sections together, so it runs only on
     /// request.
     Scale,
@@ -54,8 +56,16 @@ pub(super) enum Section {
 
 impl Section {
     /// All sections, in the order of the report.
-    pub(super) const ALL: [Self; 7] =
-        [Self::Turns, Self::FirstToken, Self::Memory, Self::StartUp, Self::Compaction, Self::Responses, Self::Scale];
+    pub(super) const ALL: [Self; 8] = [
+        Self::Turns,
+        Self::FirstToken,
+        Self::Memory,
+        Self::StartUp,
+        Self::Compaction,
+        Self::Responses,
+        Self::Tools,
+        Self::Scale,
+    ];
 
     pub(super) const fn title(self) -> &'static str {
         match self {
@@ -65,6 +75,7 @@ impl Section {
             Self::StartUp => "Start-up",
             Self::Compaction => "Compaction",
             Self::Responses => "Responses",
+            Self::Tools => "Tool rounds",
             Self::Scale => "Scale",
         }
     }

@@ -108,6 +108,14 @@ impl Testbed {
         database_bytes(&self.directory(data))
     }
 
+    /// How many messages Herma's database has, in a data directory with this name.
+    pub(super) fn messages(&self, data: &str) -> io::Result<i64> {
+        let database = rusqlite::Connection::open(self.directory(data).join("herma.db"));
+        let count =
+            database.and_then(|database| database.query_row("SELECT count(*) FROM messages", [], |row| row.get(0)));
+        count.map_err(io::Error::other)
+    }
+
     pub(super) fn servers(&self) -> &[Server] {
         &self.servers
     }

@@ -111,7 +111,7 @@ impl Worker {
     /// Records a turn and builds its request. All retries send the same request.
     pub(super) fn begin(&mut self, number: u32, target: Arc<ClientConversation>, plan: Plan) -> PendingTurn {
         let token = Token(number);
-        let text = marks::question(token, plan.words, &mut self.random);
+        let text = marks::question(token, plan.words, plan.calls_tool, &mut self.random);
         let request = request(&target, &plan, text.clone(), Arc::ptr_eq(&target, &self.own));
         let brings_history = !request.history.is_empty() || matches!(request.address, Address::Previous(_));
         let number = self.recorder.begin(Turn {
@@ -146,6 +146,9 @@ impl Worker {
         let mut client = self.deployment.client(server, asked.target.tenant);
         if let Some(policy) = asked.plan.policy {
             client = client.header("x-hermes-turn-policy", policy);
+        }
+        if !asked.plan.calls_tool {
+            client = client.header("x-hermes-tools", "off");
         }
         match asked.plan.retries {
             Retries::Keyed => client = client.header("idempotency-key", &asked.key),

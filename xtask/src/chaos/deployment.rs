@@ -7,7 +7,7 @@ use std::sync::RwLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use herma_testkit::{Client, Herma, Launch, ScriptedUpstream};
+use herma_testkit::{Client, Herma, Launch, McpServer, ScriptedUpstream};
 use tokio::sync::{Mutex, MutexGuard};
 
 use super::history::Moment;
@@ -19,6 +19,23 @@ const WINDOW: &str = "1500";
 /// A context window that no conversation of a run outgrows.
 const WIDE_WINDOW: &str = "1000000";
 
+/// The configuration of both processes, in the data directory.
+const CONFIG: &str = "chaos.toml";
+/// The file to which the tool server adds a line for each call.
+const EXECUTIONS: &str = "executions";
+
+/// The configuration of the one tool server.
+fn configuration(tools: &McpServer, executions: &Path) -> String {
+    let args: Vec<String> = tools.args().iter().map(|arg| format!("{arg:?}")).collect();
+    format!(
+        "[tools.mcp.chaos]\ncommand = {:?}\nargs = [{}]\nallow = [\"count\"]\napproval = \"auto\"\n\
+         env = {{ COUNT_FILE = {:?} }}\n",
+        tools.command(),
+        args.join(", "),
+        executions.display().to_string(),
+    )
+}
+
 /// All servers of a run, and their data directory.
 #[derive(Debug)]
 pub(super) struct Deployment {
@@ -29,6 +46,8 @@ pub(super) struct Deployment {
     keys: [String; 2],
     upstream: Mutex<ScriptedUpstream>,
     upstream_url: String,
+    /// The script of the tool server, which each process starts for itself.
+    _tools: McpServer,
     slots: [Slot; 2],
     started: Instant,
     logs: AtomicU64,
@@ -56,6 +75,8 @@ impl Deployment {
         let upstream = ScriptedUpstream::start().await;
         model.answer_at(&upstream);
         let upstream_url = upstream.base_url();
+        let tools = McpServer::stdio();
+        std::fs::write(data.join(CONFIG), configuration(&tools, &data.join(EXECUTIONS)))?;
         let deployment = Self {
             data,
             binary,
@@ -63,6 +84,7 @@ impl Deployment {
             keys: ["chaos-key".to_owned(), other],
             upstream: Mutex::new(upstream),
             upstream_url,
+            _tools: tools,
             slots: [Slot::default(), Slot::default()],
             started: Instant::now(),
             logs: AtomicU64::new(0),
@@ -73,6 +95,12 @@ impl Deployment {
 
     pub(super) fn now(&self) -> Moment {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(Moment::MAX)
+    }
+
+    /// The ids of the tool calls that were carried out, in order.
+    pub(super) fn executions(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(self.data.join(EXECUTIONS)).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
     }
 
     pub(super) fn data(&self) -> &Path {
@@ -129,6 +157,7 @@ impl Deployment {
             if process.is_none() {
                 let launch = Launch::serve(&self.binary).upstream(&self.upstream_url).key(&self.keys[0]);
                 let launch = launch.args(["--context-window", self.window]).data(&self.data);
+                let launch = launch.env("HERMA_CONFIG", self.data.join(CONFIG));
                 let herma = launch.start().await;
                 if let Ok(mut address) = slot.address.write() {
                     herma.base_url().clone_into(&mut address);

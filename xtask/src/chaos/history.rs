@@ -2,6 +2,8 @@
 //!
 //! This module has data only. The checker compares these values and does nothing else, so its tests can forge them.
 
+use serde_json::Value;
+
 use super::marks::{Mark, Token};
 
 /// Milliseconds since the run began. All clients use the same clock.
@@ -20,6 +22,8 @@ pub(super) struct History {
     pub(super) ids: Vec<HandedId>,
     /// The times in which a process was stopped or another program locked the store.
     pub(super) stalls: Vec<Stall>,
+    /// The ids of the tool calls that the tool server got, in order.
+    pub(super) executions: Vec<String>,
 }
 
 /// A time in which the store may have been locked: a stopped process may hold its lock.
@@ -115,6 +119,18 @@ pub(super) struct ModelCall {
 pub(super) struct Line {
     pub(super) role: String,
     pub(super) text: String,
+    /// The ids of the tool calls that it makes, or of the one that it is the result of.
+    pub(super) calls: Vec<String>,
+}
+
+impl Line {
+    /// A message in the form of chat completions, or a row that has the same fields. `text` is its text.
+    pub(super) fn of(message: &Value, text: String) -> Self {
+        let id = |value: &Value| value.as_str().map(str::to_owned);
+        let made = message["tool_calls"].as_array().into_iter().flatten().filter_map(|call| id(&call["id"]));
+        let calls = made.chain(id(&message["tool_call_id"])).collect();
+        Self { role: id(&message["role"]).unwrap_or_default(), text, calls }
+    }
 }
 
 /// All that was read back over HTTP when no turn was running.

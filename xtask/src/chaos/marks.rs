@@ -13,6 +13,10 @@ const WORDS: [&str; 12] =
 
 const ASK: &str = "ask#";
 const ANSWER: &str = "answer#";
+const CALL: &str = "call-";
+
+/// In a client's message: the model calls a tool of Herma's before it answers.
+const WANTS_CALL: &str = "[tool]";
 
 /// The number of one client message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -58,9 +62,25 @@ impl Mark {
     }
 }
 
-/// A client's message with this many words.
-pub(super) fn question(token: Token, words: u64, random: &mut Random) -> String {
-    format!("{token} {}", filling(words, random))
+/// A client's message with this many words. With `calls_tool`, the model calls a tool before it answers.
+pub(super) fn question(token: Token, words: u64, calls_tool: bool, random: &mut Random) -> String {
+    let wants = if calls_tool { format!("{WANTS_CALL} ") } else { String::new() };
+    format!("{token} {wants}{}", filling(words, random))
+}
+
+/// Whether the model calls a tool before it answers this message.
+pub(super) fn wants_call(question: &str) -> bool {
+    question.contains(WANTS_CALL)
+}
+
+/// The id of a tool call for a message, made in this call of the model. No two calls of a run have the same id.
+pub(super) fn call_id(token: Token, call: u32) -> String {
+    format!("{CALL}{}-{call}", token.0)
+}
+
+/// The message for which the model made this tool call.
+pub(super) fn token_of_call(id: &str) -> Option<Token> {
+    id.strip_prefix(CALL)?.split_once('-')?.0.parse().ok().map(Token)
 }
 
 /// The model's answer with this many words.
@@ -99,11 +119,14 @@ mod tests {
     #[test]
     fn texts_are_recognised_by_their_first_word() {
         let random = &mut stream(1, 1);
-        assert_eq!(Mark::of(&question(Token(7), 3, random)), Mark::Question(Token(7)));
+        assert_eq!(Mark::of(&question(Token(7), 3, false, random)), Mark::Question(Token(7)));
         assert_eq!(Mark::of(&answer(Token(7), 2, 3, random)), Mark::Answer(Token(7), 2));
         for other in ["", "river stone", "ask#", "answer#7", "answer#7.x", "[No reply was given: it failed.]"] {
             assert_eq!(Mark::of(other), Mark::None, "{other}");
         }
+        let calling = question(Token(7), 3, true, random);
+        assert_eq!((Mark::of(&calling), wants_call(&calling)), (Mark::Question(Token(7)), true));
+        assert_eq!(token_of_call(&call_id(Token(7), 2)), Some(Token(7)));
         assert_eq!(mentioned("user: ask#12 a\nassistant: answer#12.1 b\nuser: ask#3"), [Token(12), Token(3)]);
     }
 

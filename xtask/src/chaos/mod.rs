@@ -167,11 +167,14 @@ async fn check_round(
         }
     };
     history.calls = model.take_calls();
+    history.executions = deployment.executions();
     deployment.renew_upstream(model).await;
     let findings = check(&history, &read);
     recorder.count_many("conversations checked", read.conversations.len() as u64);
     recorder.count_many("rows checked", read.conversations.iter().map(|one| one.full.len() as u64).sum());
     recorder.count_many("model calls checked", history.calls.len() as u64);
+    let results = history.calls.iter().flat_map(|call| &call.messages).filter(|line| line.role == "tool");
+    recorder.count_many("tool results in model calls checked", results.count() as u64);
     recorder.count_many("ids checked", read.resolved.len() as u64);
     let splits: usize = read.conversations.iter().map(|one| one.sessions.len().saturating_sub(1)).sum();
     recorder.count_many("splits", splits as u64);

@@ -5,13 +5,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use herma_testkit::upstream::{Ending, Pace};
-use herma_testkit::{Completion, Recorded, Reply, ScriptedUpstream};
+use herma_testkit::{Completion, Recorded, Reply, ScriptedUpstream, ToolCall};
+use serde_json::json;
 
 use super::history::{Line, ModelCall};
 use super::marks::{self, Mark, Token};
 
 /// The prefixes of Herma's ids. 32 hex digits follow.
 const PREFIXES: [&str; 9] = ["conv_", "sess_", "resp_", "run_", "msg_", "turn_", "cmp_", "job_", "hk-"];
+
+/// The tool that the model calls.
+const TOOL: &str = "chaos__count";
 
 /// More words than a quick answer has. A slow answer takes at least 2 s for this many words.
 pub(super) const QUICK_WORDS: usize = 40;
@@ -75,6 +79,11 @@ impl Model {
             return Reply::status(400, "a question without a mark");
         };
         let number = state.asked.entry(token).and_modify(|number| *number += 1).or_insert(1);
+        if marks::wants_call(&request.last_user_text()) && !ends_with_result(request) {
+            let id = marks::call_id(token, *number);
+            state.calls.push(call);
+            return Reply::tool_calls([ToolCall::new(&id, TOOL, json!({"mark": id}).to_string())]);
+        }
         let (answer, reply) = self.planned(token, *number);
         call.answer = answer;
         state.calls.push(call);
@@ -107,14 +116,21 @@ impl Model {
 
 /// Converts a request to the checker's record.
 fn recorded(request: &Recorded) -> ModelCall {
-    let lines = request.transcript().into_iter().filter_map(|line| {
-        let (role, text) = line.split_once(": ")?;
-        (role != "system").then(|| Line { role: role.to_owned(), text: text.to_owned() })
+    let said = request.messages().iter().zip(request.transcript());
+    let said = said.filter(|(message, _)| message["role"] != "system");
+    let lines = said.map(|(message, line)| {
+        let text = line.split_once(": ").map(|(_, text)| text.to_owned());
+        Line::of(message, text.unwrap_or_default())
     });
     let raw = String::from_utf8_lossy(&request.raw);
     let mut leaks = leaks(&raw);
     leaks.extend(request.headers.keys().map(|name| name.to_string()).filter(|name| name.starts_with("x-hermes")));
     ModelCall { is_summary: is_summary(request), messages: lines.collect(), answer: String::new(), leaks }
+}
+
+/// Whether the last message is the result of a tool call.
+fn ends_with_result(request: &Recorded) -> bool {
+    request.messages().last().is_some_and(|message| message["role"] == "tool")
 }
 
 /// Whether this is a request for a summary, which quotes the conversation in one message.

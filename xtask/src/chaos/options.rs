@@ -65,6 +65,8 @@ pub(super) enum Situation {
     Interrupts,
     /// Branches, by request and by turn policy.
     Branches,
+    /// Turns in which the model calls a tool of Herma's.
+    Tools,
 }
 
 impl Options {

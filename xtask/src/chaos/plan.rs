@@ -19,6 +19,8 @@ pub(super) struct Plan {
     pub(super) names_response: bool,
     /// The client makes a branch first and sends the turn there.
     pub(super) branches: bool,
+    /// The model calls a tool of Herma's in this turn.
+    pub(super) calls_tool: bool,
     /// The turn policy header, if any.
     pub(super) policy: Option<&'static str>,
     pub(super) retries: Retries,
@@ -44,7 +46,7 @@ impl Plan {
         let mut chance = |percent: u64| random.below(100) < percent;
         let (is_shared, brings_history, names_response) = (chance(45), chance(50), chance(30));
         let (is_late, branches, hangs_up, waits) = (chance(60), chance(3), chance(14), chance(70));
-        let hang_up_at_bytes = chance(40);
+        let (hang_up_at_bytes, calls_tool) = (chance(40), chance(25));
         let api = match random.below(10) {
             0..3 => Api::Chat { is_streamed: false },
             3..6 => Api::Chat { is_streamed: true },
@@ -78,6 +80,7 @@ impl Plan {
             brings_history,
             names_response,
             branches: branches && options.has(Situation::Branches),
+            calls_tool: calls_tool && options.has(Situation::Tools),
             policy,
             retries,
             is_late: is_late && options.has(Situation::LateKeys),

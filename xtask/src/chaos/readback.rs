@@ -108,10 +108,12 @@ async fn conversations(deployment: &Deployment, tenant: usize, known: &BTreeSet<
     found
 }
 
-/// The full view without summaries.
+/// The full view without summaries and tool calls.
 pub(super) async fn full(client: &Client, id: &str) -> Vec<Row> {
     let rows = pages(client, &format!("/api/sessions/{id}/messages?view=full"), "data").await;
-    let said = rows.iter().filter(|row| row["kind"] != "summary");
+    // Tool calls and their results are checked in the model's view.
+    let is_step = |row: &Value| row["role"] == "tool" || !row["own_calls"].is_null();
+    let said = rows.iter().filter(|row| row["kind"] != "summary" && !is_step(row));
     let row = |row: &Value| Row {
         id: text(&row["id"]),
         role: text(&row["role"]),
@@ -126,7 +128,7 @@ pub(super) async fn full(client: &Client, id: &str) -> Vec<Row> {
 async fn model(client: &Client, id: &str) -> Vec<Line> {
     let rows = pages(client, &format!("/api/sessions/{id}/messages?view=model"), "data").await;
     let shown = rows.iter().filter(|row| row["role"] != "system");
-    shown.map(|row| Line { role: text(&row["role"]), text: text(&row["content"]) }).collect()
+    shown.map(|row| Line::of(row, text(&row["content"]))).collect()
 }
 
 /// The sessions of this conversation in its lineage graph.

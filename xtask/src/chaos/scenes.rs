@@ -141,6 +141,7 @@ impl Worker {
             api,
             brings_history: true,
             branches: false,
+            calls_tool: false,
             policy: None,
             retries,
             hangs_up: None,

@@ -13,6 +13,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use super::http1::{Connection, Message, unframed};
+use super::servers::upstream::{CALL, PAUSE};
 use super::testbed::{Server, Target, Testbed};
 use requests::Session;
 
@@ -37,7 +38,7 @@ pub(super) struct Plan {
     pub(super) turns: usize,
     /// Messages in a session's history before its first measured turn.
     pub(super) history: usize,
-    /// Whether answers are streamed.
+    /// The form of the answers.
     pub(super) shape: Shape,
     /// The API that turns are sent to.
     pub(super) api: Api,
@@ -59,15 +60,36 @@ impl Plan {
     }
 }
 
-/// Whether answers are streamed.
+/// The form of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     Whole,
+    /// Whole, after the model has called a tool of Herma's.
+    Calling,
     /// As a stream.
     Streamed {
         /// Whether the upstream pauses before its first byte.
         pause: bool,
     },
+}
+
+impl Shape {
+    /// The field of a request that asks for a stream.
+    const fn stream_field(self) -> &'static str {
+        match self {
+            Self::Whole | Self::Calling => "",
+            Self::Streamed { .. } => r#""stream":true,"#,
+        }
+    }
+
+    /// The word in the user's text that tells the upstream how to answer.
+    const fn mark(self) -> &'static str {
+        match self {
+            Self::Whole | Self::Streamed { pause: false } => "",
+            Self::Calling => CALL,
+            Self::Streamed { pause: true } => PAUSE,
+        }
+    }
 }
 
 /// The API of a turn, and how the turn names its conversation.

@@ -8,7 +8,6 @@ use memchr::memmem;
 
 use super::{Api, KEY, Plan, Shape};
 use crate::bench::http1::Message;
-use crate::bench::servers::upstream::PAUSE;
 use crate::bench::testbed::Target;
 
 /// As long as a typical chat message.
@@ -83,7 +82,7 @@ pub(super) fn response_id(answer: &Message) -> io::Result<String> {
 
 /// A history of this many messages, and one more user message.
 fn messages(history: usize, shape: Shape) -> Vec<String> {
-    let mark = if shape == (Shape::Streamed { pause: true }) { PAUSE } else { "" };
+    let mark = shape.mark();
     let message = |index: usize| {
         let (role, text) = if index.is_multiple_of(2) { ("user", USER_TEXT) } else { ("assistant", ASSISTANT_TEXT) };
         format!(r#"{{"role":"{role}","content":"{mark}{index}. {text}"}}"#)
@@ -92,13 +91,13 @@ fn messages(history: usize, shape: Shape) -> Vec<String> {
 }
 
 fn chat(session: &str, messages: &str, shape: Shape) -> Bytes {
-    let stream = if shape == Shape::Whole { "" } else { r#""stream":true,"# };
+    let stream = shape.stream_field();
     post(session, &format!(r#"{{"model":"bench",{stream}"messages":[{messages}]}}"#))
 }
 
 /// A request for a response. `place` is the part of the body that names the conversation.
 fn response(place: &str, items: &str, shape: Shape) -> Bytes {
-    let stream = if shape == Shape::Whole { "" } else { r#""stream":true,"# };
+    let stream = shape.stream_field();
     request("POST /v1/responses", "", &format!(r#"{{"model":"bench",{place}{stream}"input":[{items}]}}"#))
 }
 

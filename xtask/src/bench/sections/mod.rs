@@ -7,6 +7,7 @@ pub(super) mod responses;
 pub(super) mod scale;
 pub(super) mod start_up;
 mod talk;
+pub(super) mod tools;
 pub(super) mod turns;
 
 use std::io;

@@ -4,7 +4,8 @@
 //!
 //! - [`PAUSE`]: wait 5 ms before the first byte, as a fast model does;
 //! - [`HOLD`]: keep the stream open;
-//! - [`COUNT`]: report a usage that grows with the request.
+//! - [`COUNT`]: report a usage that grows with the request;
+//! - [`CALL`]: call a tool of Herma's, if the request ends with a user message.
 //!
 //! A request for a summary gets a summary.
 
@@ -23,6 +24,11 @@ pub(in crate::bench) const PAUSE: &str = "[pause]";
 pub(in crate::bench) const HOLD: &str = "[hold]";
 /// In the user's text: report one token per four bytes of the request.
 pub(in crate::bench) const COUNT: &str = "[count]";
+
+/// In the user's text: call the tool `session_read` before the answer.
+pub(in crate::bench) const CALL: &str = "[call]";
+/// The conversation that the tool is to read.
+pub(in crate::bench) const READ: &str = "bench-note";
 
 /// The length of [`PAUSE`].
 pub(in crate::bench) const PAUSE_LENGTH: Duration = Duration::from_millis(5);
@@ -56,12 +62,17 @@ async fn connection(socket: TcpStream) -> io::Result<()> {
     let mut connection = Connection::new(socket)?;
     let (usual, summary) = (frames(&WORDS), frames(&SUMMARY));
     let usual_whole = whole(PROMPT_TOKENS);
+    let calling = call();
     while let Some(request) = connection.read(|_| {}).await? {
         let asks = |word: &str| memmem::find(request.body(), word.as_bytes()).is_some();
         let streamed = asks("\"stream\":true") || asks("\"stream\": true");
         let (pause, hold) = (asks(PAUSE), asks(HOLD));
         if pause {
             tokio::time::sleep(PAUSE_LENGTH).await;
+        }
+        if !streamed && asks(CALL) && ends_with_user(request.body()) {
+            connection.stream.write_all(&calling).await?;
+            continue;
         }
         if !streamed {
             let counted = asks(COUNT).then(|| whole(request.body().len() / 4));
@@ -85,11 +96,29 @@ fn usage(prompt: usize) -> String {
     format!(r#""usage":{{"prompt_tokens":{prompt},"completion_tokens":{ANSWER_TOKENS},"total_tokens":{total}}}"#)
 }
 
+/// Whether the last message of a request is the user's, and not the result of a call.
+fn ends_with_user(body: &[u8]) -> bool {
+    const ROLE: &[u8] = br#""role":""#;
+    memmem::rfind(body, ROLE).is_some_and(|at| body[at + ROLE.len()..].starts_with(b"user"))
+}
+
 /// An answer that is not streamed, with its HTTP head.
 fn whole(prompt: usize) -> Vec<u8> {
+    let message = format!(r#"{{"role":"assistant","content":"{}","refusal":null}}"#, WORDS.concat());
+    completion(&message, "stop", prompt)
+}
+
+/// An answer that calls a tool.
+fn call() -> Vec<u8> {
+    let function = format!(r#"{{"name":"session_read","arguments":"{{\"id\":\"{READ}\"}}"}}"#);
+    let calls = format!(r#"[{{"id":"call_bench","type":"function","function":{function}}}]"#);
+    let message = format!(r#"{{"role":"assistant","content":null,"tool_calls":{calls}}}"#);
+    completion(&message, "tool_calls", PROMPT_TOKENS)
+}
+
+fn completion(message: &str, reason: &str, prompt: usize) -> Vec<u8> {
     let body = format!(
-        r#"{{"id":"chatcmpl-bench","object":"chat.completion","created":1767225600,"model":"bench","choices":[{{"index":0,"message":{{"role":"assistant","content":"{}","refusal":null}},"finish_reason":"stop"}}],{}}}"#,
-        WORDS.concat(),
+        r#"{{"id":"chatcmpl-bench","object":"chat.completion","created":1767225600,"model":"bench","choices":[{{"index":0,"message":{message},"finish_reason":"{reason}"}}],{}}}"#,
         usage(prompt)
     );
     let length = body.len();

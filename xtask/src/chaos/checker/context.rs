@@ -39,12 +39,14 @@ pub(super) fn check(facts: &Facts<'_>, findings: &mut Vec<Finding>) {
 
 /// Checks one context. If it is a model view, `view_of` is its conversation, and the view must have all of it.
 fn judge(facts: &Facts<'_>, context: &[Line], view_of: Option<&Conversation>, findings: &mut Vec<Finding>) {
+    // Tool calls have rules of their own.
+    let context: Vec<Line> = context.iter().filter(|line| line.calls.is_empty()).cloned().collect();
     let tokens = || context.iter().filter_map(|line| Mark::of(&line.text).token());
     one_thread(facts, tokens(), findings);
     let (base, said) = match context.split_first() {
         // A first message without a mark is the summary or the note in place of compacted messages.
         Some((first, rest)) if Mark::of(&first.text) == Mark::None => (Some(first), rest),
-        _ => (None, context),
+        _ => (None, &context[..]),
     };
     alternates(facts, base.is_some(), said, findings);
     let Some(conversation) = view_of.or_else(|| conversation_of(facts, said)) else { return };

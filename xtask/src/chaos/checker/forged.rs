@@ -31,7 +31,7 @@ fn row(id: &str, text: &str) -> Row {
 
 fn line(text: &str) -> Line {
     let role = if text.starts_with("answer") || text.starts_with("[No reply") { "assistant" } else { "user" };
-    Line { role: role.to_owned(), text: text.to_owned() }
+    Line { role: role.to_owned(), text: text.to_owned(), calls: Vec::new() }
 }
 
 fn call(texts: &[String], answer: String) -> ModelCall {
@@ -126,6 +126,21 @@ impl Forged {
             full.push(Row { is_partial: true, turn_status: Some("failed".to_owned()), ..row("msg_p", stored) });
         }
         forged.place().model[5] = line("[No reply was given: it failed.]");
+        forged
+    }
+
+    /// Has the model call a tool in the third turn, and see its result.
+    fn with_call() -> Self {
+        let mut forged = Self::clean();
+        let id = "call-3-1".to_owned();
+        forged.history.executions.push(id.clone());
+        let step =
+            |role: &str, text: &str| Line { role: role.to_owned(), text: text.to_owned(), calls: vec![id.clone()] };
+        let steps = [step("assistant", ""), step("tool", "counted")];
+        let mut called = forged.history.calls[2].clone();
+        called.messages.extend(steps.clone());
+        forged.history.calls.push(called);
+        forged.place().model.splice(5..5, steps);
         forged
     }
 
@@ -442,4 +457,30 @@ fn a_wrong_refusal_is_found() {
     let mut busy = Forged::clean();
     busy.turn(3).attempts.insert(0, attempt(25, failed("conversation_busy", "")));
     busy.passes();
+}
+
+#[test]
+fn a_call_that_is_made_twice_is_found() {
+    Forged::with_call().passes();
+    let mut twice = Forged::with_call();
+    twice.history.executions.push("call-3-1".to_owned());
+    twice.breaks(Rule::CallsAreMadeOnce);
+}
+
+#[test]
+fn a_call_with_no_result_or_two_is_found() {
+    let mut lost = Forged::with_call();
+    lost.place().model.remove(6);
+    lost.breaks(Rule::CallsHaveOneResult);
+    let mut doubled = Forged::with_call();
+    let result = doubled.place().model[6].clone();
+    doubled.place().model.insert(7, result);
+    doubled.breaks(Rule::CallsHaveOneResult);
+    let mut alone = Forged::with_call();
+    alone.history.calls[4].messages.remove(5);
+    alone.breaks(Rule::CallsHaveOneResult);
+    let mut again = Forged::with_call();
+    let steps: Vec<Line> = again.place().model[5..7].to_vec();
+    again.place().model.splice(0..0, steps);
+    again.breaks(Rule::CallsHaveOneResult);
 }

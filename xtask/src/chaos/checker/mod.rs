@@ -3,6 +3,7 @@
 //! It reports only what no correct gateway could show. If a client never saw the end of its turn, the turn may be
 //! stored or not, but only once. [`Turn::allowed`](super::history::Turn::allowed) has the one exception.
 
+mod calls;
 mod context;
 mod order;
 mod places;
@@ -42,6 +43,10 @@ pub(super) enum Rule {
     FailuresAreRecorded,
     /// A request fails only with an error that the disturbances explain.
     NoWrongRefusal,
+    /// A tool call of the model is made at most once.
+    CallsAreMadeOnce,
+    /// Where the model is shown a tool call, exactly one result follows it, and no result is without its call.
+    CallsHaveOneResult,
 }
 
 impl Rule {
@@ -59,6 +64,8 @@ impl Rule {
             Self::NoGatewayIds => "gateway ids never reach the model",
             Self::FailuresAreRecorded => "a failed turn is recorded with what was shown",
             Self::NoWrongRefusal => "a request is refused only for a true reason",
+            Self::CallsAreMadeOnce => "a tool call is made at most once",
+            Self::CallsHaveOneResult => "a tool call has exactly one result",
         }
     }
 }
@@ -86,6 +93,7 @@ pub(super) fn check(history: &History, read: &ReadBack) -> Vec<Finding> {
     turns::check(&facts, &mut findings);
     order::check(&facts, &mut findings);
     context::check(&facts, &mut findings);
+    calls::check(&facts, &mut findings);
     places::check(&facts, &mut findings);
     findings
 }

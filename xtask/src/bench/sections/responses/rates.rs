@@ -45,7 +45,7 @@ async fn print(testbed: &Testbed, options: &Options, shape: Shape, scenarios: Ve
         let mut cells = vec![clients.to_string(), history.to_string(), format!("{:.0}", median(&of(Api::Chat, rate)))];
         cells.extend(others().map(|api| match shape {
             Shape::Whole => at_least(ratio(api, rate), GOAL),
-            Shape::Streamed { .. } => format!("{:.2}", ratio(api, rate)),
+            Shape::Calling | Shape::Streamed { .. } => format!("{:.2}", ratio(api, rate)),
         }));
         cells.extend(others().map(|api| format!("{:.2}", ratio(api, |round| round.cpu))));
         cells.extend(others().map(|api| format!("{:.2}", ratio(api, |round| percentile(&round.latencies, 50)))));
