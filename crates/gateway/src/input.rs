@@ -8,10 +8,10 @@ use herma_store::Snapshot;
 use herma_turn::{Alignment, Transcript, align, align_after, check_tool_results};
 
 use crate::compaction::transcript;
-use crate::decisions::{answers_open_question, repeated_turn};
 use crate::error::{GatewayError, InvalidRequest};
 use crate::history::KnownPart;
 use crate::request::TurnRequest;
+use crate::tools::decisions::{answers_open_question, repeated_turn};
 
 /// The last answer of a conversation, if a request that only adds messages begins with it. Some clients store what they
 /// were answered as an item again.

@@ -6,8 +6,7 @@
 //!
 //! Inside:
 //!
-//! - Before a turn: [`request`], [`admission`], [`history`], [`input`], [`decisions`], [`repeated`], [`waiting`],
-//!   [`mod@line`].
+//! - Before a turn: [`request`], [`admission`], [`history`], [`input`], [`repeated`], [`waiting`], [`mod@line`].
 //! - A turn: [`run`] and [`running`] from lease to commit; [`driver`] does what the turn machine decides, for the hosts
 //!   [`stored_turn`], [`stateless`] and [`own_call`]; [`tools`], [`budget`], [`parked`], [`journal`].
 //! - Its listeners: [`log`], [`live`]; reading a turn again: [`follow`], [`replay`], [`answer`].
@@ -25,7 +24,6 @@ mod compaction;
 mod context;
 mod counters;
 pub mod crash;
-mod decisions;
 mod driver;
 mod error;
 mod follow;

@@ -16,10 +16,10 @@ use herma_wire::chat::answer_of;
 use crate::admission::AdmittedTurn;
 use crate::answer::unknown_finish;
 use crate::compaction::transcript;
-use crate::decisions::decided_calls;
 use crate::log::{SessionView, TurnEvent};
 use crate::replay::first_message;
 use crate::request::TurnRequest;
+use crate::tools::decisions::decided_calls;
 use crate::tools::{PlannedCall, TurnTools};
 
 /// A running turn and its conversation.

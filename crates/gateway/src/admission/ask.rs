@@ -11,13 +11,13 @@ use herma_turn::Replacement;
 use crate::admission::by_history::RequestHistory;
 use crate::admission::own_turn::OwnTurn;
 use crate::admission::{Admitted, INTERRUPT_GRACE, PendingAdmission, check_window, retry_identity};
-use crate::decisions::decisions;
 use crate::error::GatewayError;
 use crate::history::{History, KnownPart};
 use crate::input::Input;
 use crate::mint;
 use crate::repeated::Repeated;
 use crate::request::{ConversationRef, Policy, TurnRequest};
+use crate::tools::decisions::decisions;
 use crate::waiting::Waiting;
 
 /// How often a conversation may change while a request reads it. Each time another request made progress. Waiting in

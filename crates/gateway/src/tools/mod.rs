@@ -5,6 +5,7 @@
 //! - [`list`]: which tools there are, for people.
 //! - [`built_in`]: the tools that need no server.
 //! - [`round`]: the calls of one message, from their storing to their results.
+//! - [`decisions`]: what people decide about calls of an earlier response, as input of a turn.
 //! - [`plan`]: what happens to each call: made, asked for, or settled at once.
 //! - [`wording`]: results in Herma's own words.
 //!
@@ -12,6 +13,7 @@
 //! calls may have had effects, and none is made twice.
 
 mod built_in;
+pub(crate) mod decisions;
 mod list;
 mod offer;
 mod plan;
