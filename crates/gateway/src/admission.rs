@@ -37,7 +37,6 @@ use crate::mint;
 use crate::request::TurnRequest;
 use crate::waiting::Waiting;
 
-pub use by_history::CLIENT_COMPACTION;
 use failure::given_up;
 pub(crate) use failure::{cancelled, defect};
 pub(crate) use identity::retry_identity;

@@ -58,7 +58,6 @@ mod waiting;
 mod warning;
 mod watch;
 
-pub use admission::CLIENT_COMPACTION;
 pub use answer::stored_answer;
 pub use append::Appended;
 pub use budget::BudgetSettings;
@@ -71,8 +70,8 @@ pub use log::{AnswerForm, Finished, SessionView, TurnEvent};
 pub use mint::now;
 pub use pass_on::{NotPassedOn, PassedOn};
 pub use request::{
-    AskWhere, Caller, ConversationRef, Destination, OnDisconnect, Policy, RequestIdentity, ToolOffer, TurnHandle,
-    TurnInput, TurnOptions, TurnRequest,
+    AskWhere, CLIENT_COMPACTION, Caller, ConversationRef, Destination, OnDisconnect, Policy, RequestIdentity,
+    ToolOffer, TurnHandle, TurnInput, TurnOptions, TurnRequest,
 };
 pub use session_view::session_object;
 pub use sessions::{Names, NewFork, NewSession, Origin, Sessions};

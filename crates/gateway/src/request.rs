@@ -101,6 +101,9 @@ pub struct Caller {
     pub origin: Origin,
 }
 
+/// The reason of an auxiliary session in which a client asks for a summary of its own context.
+pub const CLIENT_COMPACTION: &str = "client_compaction";
+
 /// Where a turn goes.
 #[derive(Debug, Clone)]
 pub struct Destination {

@@ -97,6 +97,8 @@ pub struct Base {
     pub summary: Summary,
     /// Messages up to that place that are kept word for word, in order.
     pub carried: Vec<Arc<Message>>,
+    /// Who made it. Herma's summary comes before the carried messages, a client's after them, as clients send it.
+    pub made_by: MadeBy,
 }
 
 /// Estimated tokens of a context before and after a compaction.

@@ -1,10 +1,11 @@
 //! The base of a session: the compaction whose summary replaces everything before a place.
 
+use herma_model::compaction::MadeBy;
 use herma_model::{Base, CompactionId, Rewinds, Seq};
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use crate::failure::{StoreResult, Translate};
-use crate::rows::{self, MESSAGE, SUMMARY};
+use crate::rows::{self, MESSAGE, MESSAGE_WIDTH, SUMMARY};
 
 /// A compaction that is the base of a session.
 #[derive(Clone, Copy)]
@@ -105,12 +106,15 @@ impl CompactionBase {
 
     /// Its summary, and the messages that it carries.
     pub(crate) fn base(self, connection: &Connection) -> StoreResult<Base> {
-        let summary = connection
+        let (summary, made_by) = connection
             .prepare_cached(&format!(
-                "SELECT {SUMMARY} FROM compactions k JOIN messages m ON m.pk = k.summary_pk
+                "SELECT {SUMMARY}, k.made_by FROM compactions k JOIN messages m ON m.pk = k.summary_pk
                  JOIN sessions s ON s.pk = m.session_pk WHERE k.pk = ?1"
             ))
-            .and_then(|mut select| select.query_row([self.key], |row| rows::summary(row, 0)))
+            .and_then(|mut select| {
+                let read = |row: &Row<'_>| Ok((rows::summary(row, 0)?, rows::word(row, MESSAGE_WIDTH, MadeBy::parse)?));
+                select.query_row([self.key], read)
+            })
             .translated()?;
         let carried = connection
             .prepare_cached(&format!(
@@ -120,6 +124,6 @@ impl CompactionBase {
             ))
             .and_then(|mut select| select.query_map([self.key], |row| rows::message(row).map(Into::into))?.collect())
             .translated()?;
-        Ok(Base { through: Seq(self.through), summary, carried })
+        Ok(Base { through: Seq(self.through), summary, carried, made_by })
     }
 }

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use herma_model::compaction::MadeBy;
 use herma_model::tokens::estimate;
 use herma_model::{Base, CallId, Message, MessageStatus, OwnCall, Payload, Role, Seq, TurnId, Unanswered};
 
@@ -79,10 +80,15 @@ pub fn build(system: &[Payload], transcript: Transcript<'_>, running: Option<Tur
     let mut context =
         Builder { payloads: Vec::with_capacity(capacity), open: Vec::new(), late: late_results(messages) };
     context.payloads.extend(system.iter().cloned());
-    context.payloads.extend(transcript.base.map(|base| base.summary.said.payload.clone()));
+    let summary = |made_by: MadeBy| transcript.base.filter(|base| base.made_by == made_by).map(summary_payload);
+    context.payloads.extend(summary(MadeBy::Herma));
     let left = LeftBehind::of(&transcript, messages);
     let is_shown = |message: &&Arc<Message>| !transcript.is_left_behind(message) || left.stays(message);
     carried.iter().filter(is_shown).for_each(|message| context.push(message, false));
+    if let Some(summary) = summary(MadeBy::Client) {
+        context.close_calls();
+        context.payloads.push(summary);
+    }
     let mut shown: Option<&Message> = None;
     let mut messages = messages.iter().filter(is_shown).peekable();
     while let Some(message) = messages.next() {
@@ -113,6 +119,10 @@ pub fn build(system: &[Payload], transcript: Transcript<'_>, running: Option<Tur
     }
     context.close_calls();
     context.payloads
+}
+
+fn summary_payload(base: &Base) -> Payload {
+    base.summary.said.payload.clone()
 }
 
 /// Results of calls that ended an earlier turn because a person had to be asked. There may be messages between such a

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use herma_model::compaction::MadeBy;
 use herma_model::{
     Base, CallEnd, CallId, CallStatus, CompactionId, Digest, EarlierCall, Message, MessageId, MessageStatus, OwnCall,
     Payload, Role, Seq, SessionId, Summary, Timestamp, TurnId, TurnState, Unanswered, Utterance,
@@ -36,6 +37,7 @@ impl Story {
         let carried = carried.iter().map(|place| Arc::clone(self.messages.iter().find(|m| m.seq.0 == *place).unwrap()));
         self.base = Some(Base {
             through: Seq(through),
+            made_by: MadeBy::Herma,
             carried: carried.collect(),
             summary: Summary {
                 id: MessageId::from_uuid(Uuid::nil()),

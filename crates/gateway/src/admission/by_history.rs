@@ -20,9 +20,7 @@ use crate::admission::{PendingAdmission, own_alias};
 use crate::compaction::transcript;
 use crate::error::GatewayError;
 use crate::history::{History, KnownPart};
-
-/// The reason of an auxiliary session in which a client asks for a summary of its own context.
-pub const CLIENT_COMPACTION: &str = "client_compaction";
+use crate::request::CLIENT_COMPACTION;
 
 /// How many helpers of a conversation are searched for the last summary that its client has asked for.
 const MOST_HELPERS: usize = 16;

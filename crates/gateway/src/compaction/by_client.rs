@@ -62,7 +62,8 @@ impl Gateway {
             return Ok(None);
         };
         self.compacted(&compacted);
-        let base = compacted.summary().cloned().map(|summary| Arc::new(Base { through, summary, carried }));
+        let made_by = MadeBy::Client;
+        let base = compacted.summary().cloned().map(|summary| Arc::new(Base { through, summary, carried, made_by }));
         Ok(base.map(|base| (*compacted, base)))
     }
 }

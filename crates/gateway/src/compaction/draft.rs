@@ -347,7 +347,7 @@ impl Draft {
     /// The conversation's compaction base after the draft is written.
     pub(crate) fn base(self, compacted: &Compacted) -> Option<Arc<Base>> {
         let summary = compacted.summary()?.clone();
-        Some(Arc::new(Base { through: self.plan.through, summary, carried: self.plan.carried }))
+        Some(Arc::new(Base { through: self.plan.through, summary, carried: self.plan.carried, made_by: MadeBy::Herma }))
     }
 }
 
