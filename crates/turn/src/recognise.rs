@@ -74,9 +74,11 @@ fn shown<'a>(messages: &'a [Arc<Message>], transcript: Transcript<'a>) -> impl I
     messages.iter().filter(move |message| !may_be_missing(message, transcript))
 }
 
-/// The part of the request that repeats the transcript from its beginning, up to an answer. A user's message is known
-/// although its words differ, if the same answer follows it in both, that answer is long, and one text contains the
-/// other: some clients take out of a message what they had added for the model.
+/// The part of the request that repeats the transcript from its beginning, up to the end of a turn. An answer inside a
+/// turn was brought by its client as an example or a greeting: what follows it in the transcript may differ.
+///
+/// A user's message is known although its words differ, if the same answer follows it in both, that answer is long, and
+/// one text contains the other: some clients take out of a message what they had added for the model.
 fn known_beginning(request: &[Utterance], transcript: Transcript<'_>) -> Option<Recognised> {
     let mut known = None;
     let mut at = 0;
@@ -93,7 +95,8 @@ fn known_beginning(request: &[Utterance], transcript: Transcript<'_>) -> Option<
             break;
         }
         at += 1;
-        if said.role == Role::Assistant {
+        let ends_turn = stored.peek().is_none_or(|later| later.turn != message.turn);
+        if said.role == Role::Assistant && ends_turn {
             known = Some(Recognised::Known { messages: at, after: message.turn });
         }
     }
@@ -323,6 +326,18 @@ mod tests {
         ] {
             assert_eq!(replaced(&request, &story(2), CHAT), None, "{request:?}");
         }
+    }
+
+    #[test]
+    fn an_answer_that_the_client_brought_is_no_end_of_a_turn() {
+        let mut story = Story::default();
+        story.input("example");
+        story.answer("b");
+        story.push(user("mine"), 1);
+        story.answer("a");
+        assert_eq!(known(&[user("example"), assistant("b"), user("other")], &story), None);
+        let whole = [user("example"), assistant("b"), user("mine"), assistant("a"), user("new")];
+        assert_eq!(known(&whole, &story), Some(4));
     }
 
     #[test]

@@ -158,7 +158,7 @@ impl Story {
         self.push(assistant(text), 2);
     }
 
-    fn push(&mut self, said: Utterance, attempt: u32) {
+    pub(crate) fn push(&mut self, said: Utterance, attempt: u32) {
         self.push_to(self.last_turn(), said, attempt);
     }
 

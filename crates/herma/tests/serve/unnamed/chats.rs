@@ -4,7 +4,7 @@ use herma_testkit::Reply;
 use serde_json::json;
 
 use super::{OPEN_WEBUI, RESPONSES, Thread, item, kinds, session};
-use crate::support::{CHAT, TestGateway, chat, user};
+use crate::support::{CHAT, SESSION_KEY, TestGateway, assistant, chat, user};
 
 #[tokio::test]
 async fn an_edited_opening_is_a_branch_without_inherited_messages() {
@@ -89,4 +89,14 @@ async fn other_headers_can_be_configured() {
     assert_eq!(session(&edited).1, "branched");
     let other = Thread::of_chat("1").say(&gateway, "one", "two").await;
     assert_eq!(session(&other).1, "created", "this header is not in the list");
+}
+
+#[tokio::test]
+async fn an_edited_opening_after_a_greeting_is_a_branch_too() {
+    let gateway = TestGateway::start().await;
+    let greeted = Thread { history: vec![assistant("Hello, I am Herma.")], ..Thread::of_chat("c1") };
+    greeted.clone().say(&gateway, "one", "two").await;
+    let edited = greeted.clone().say(&gateway, "ONE", "TWO").await;
+    assert_eq!(session(&edited).1, "branched");
+    assert_eq!(gateway.context(), ["assistant: Hello, I am Herma.", "user: ONE"]);
 }

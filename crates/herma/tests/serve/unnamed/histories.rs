@@ -202,3 +202,17 @@ async fn a_long_history_and_one_that_herma_compacted_are_found() {
     assert!(row["provenance"]["compaction_count"].as_u64().unwrap() > 0, "{row}");
     assert_eq!(gateway.sessions().await.len(), 1);
 }
+
+#[tokio::test]
+async fn requests_that_begin_with_the_same_examples_stay_apart() {
+    let gateway = TestGateway::start().await;
+    let examples = vec![user("good film"), assistant("positive"), user("bad film"), assistant("negative")];
+    let mut one = Thread { history: examples.clone(), ..Thread::default() };
+    let mut two = Thread { history: examples, ..Thread::default() };
+    let first = one.say(&gateway, "my own letter", "positive").await;
+    let second = two.say(&gateway, "long film", "negative").await;
+    assert_eq!(session(&second).1, "created");
+    assert_eq!(gateway.context(), lines(&two.history[..5]), "the model sees nothing of the other request");
+    let third = one.say(&gateway, "why?", "because").await;
+    assert_eq!(session(&third), (session(&first).0, "head"));
+}
