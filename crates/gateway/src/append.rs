@@ -92,8 +92,7 @@ impl Gateway {
         if let (Some(repeated), true) = (&repeated, running.messages.is_empty()) {
             return self.take_back_repeated(request, running, repeated, guard).await;
         }
-        let system =
-            (!request.input.system.is_empty()).then(|| Arc::<[Payload]>::from(request.input.system.as_slice()));
+        let system = request.new_system().map(Arc::<[Payload]>::from);
         let finish = Finish { reason: FinishReason::Stop, usage: None, model: None, extra: Default::default() };
         let commit = Commit {
             lease: running.lease,

@@ -84,6 +84,13 @@ impl TurnRequest {
         }
     }
 
+    /// The system messages that replace those of its conversation. `None` if the stored ones apply: only a request that
+    /// names its conversation may leave them out. Any other brings all that its model is to see.
+    pub(crate) fn new_system(&self) -> Option<&[Payload]> {
+        let brings_all = self.destination.conversation == ConversationRef::ByHistory;
+        (brings_all || !self.input.system.is_empty()).then_some(self.input.system.as_slice())
+    }
+
     /// Whether clients get its id while it waits.
     pub(crate) fn is_visible_while_queued(&self) -> bool {
         self.options.response.as_ref().is_some_and(|response| response.visible_while_queued)

@@ -72,7 +72,7 @@ impl RunningTurn {
             revision: Some(running.revision),
         };
         let earlier_usage = running.usage;
-        let new_system = (!request.input.system.is_empty()).then(|| Arc::from(request.input.system.as_slice()));
+        let new_system = request.new_system().map(Arc::from);
         let instructions = request.input.instructions.clone();
         Self {
             running,

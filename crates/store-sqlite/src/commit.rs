@@ -56,7 +56,7 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
                 usage.output as i64,
                 usage.cached as i64,
                 usage.reasoning as i64,
-                commit.system.as_deref().and_then(rows::system_to),
+                commit.system.as_deref().map(rows::system_to),
                 counted.map(|_| last_seq),
                 counted,
                 is_answer,

@@ -213,9 +213,8 @@ pub(crate) fn calls_from(stored: Option<&str>) -> Arc<[CallId]> {
 }
 
 /// The stored form of system messages: a JSON array of payload texts.
-pub(crate) fn system_to(system: &[Payload]) -> Option<String> {
-    let texts: Vec<&str> = system.iter().map(Payload::as_json).collect();
-    if texts.is_empty() { None } else { serde_json::to_string(&texts).ok() }
+pub(crate) fn system_to(system: &[Payload]) -> String {
+    serde_json::Value::from_iter(system.iter().map(Payload::as_json)).to_string()
 }
 
 /// Reads [`system_to`].

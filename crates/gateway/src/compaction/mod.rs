@@ -116,8 +116,7 @@ impl Load {
         let stored_system = system_tokens(stored);
         let system = match &request.input.instructions {
             Some(instructions) => system_tokens(std::slice::from_ref(instructions)),
-            None if request.input.system.is_empty() => stored_system,
-            None => system_tokens(&request.input.system),
+            None => request.new_system().map_or(stored_system, system_tokens),
         };
         let tools = request.options.params.get("tools").map_or(0, |tools| u64::from(tokens::estimate(tools)));
         let front = system + tools;

@@ -17,7 +17,7 @@ pub(super) fn whole_row(tenant: TenantId, what: &CopiedConversation, now: Timest
         title: what.title.as_deref(),
         cwd: what.cwd.as_deref(),
         metadata: what.metadata.as_deref(),
-        system: rows::system_to(&what.system),
+        system: (!what.system.is_empty()).then(|| rows::system_to(&what.system)),
         archived: what.archived,
         // The present time is higher than any count of changes. So no reader takes this for an earlier state of the
         // conversation.

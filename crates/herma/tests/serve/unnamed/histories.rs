@@ -216,3 +216,16 @@ async fn requests_that_begin_with_the_same_examples_stay_apart() {
     let third = one.say(&gateway, "why?", "because").await;
     assert_eq!(session(&third), (session(&first).0, "head"));
 }
+
+#[tokio::test]
+async fn the_model_is_shown_the_system_messages_of_the_request_alone() {
+    let mut gateway = TestGateway::start().await;
+    let mut plain = Thread::default();
+    plain.say(&gateway, "hello", "hi").await;
+    let mut instructed = Thread { history: vec![system("The code is 7.")], ..Thread::default() };
+    instructed.say(&gateway, "hello", "hi").await;
+    let next = plain.say(&gateway, "more", "yes").await;
+    assert_eq!(gateway.context(), ["user: hello", "assistant: hi", "user: more"]);
+    gateway.restart().await;
+    assert_eq!(gateway.model_view(&session(&next).0).await.len(), 4, "nor is it stored for later turns");
+}
