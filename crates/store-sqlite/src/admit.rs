@@ -10,8 +10,8 @@ use herma_model::{
     TurnId,
 };
 use herma_store::{
-    Admission, AdmitOutcome, ExpectedRevision, Intent, Lease, Receipt, Refusal, Revision, Running, Seen, StoreError,
-    Target, Ticket, TurnPolicy, Version,
+    Admission, AdmitOutcome, Creation, ExpectedRevision, HistoryScope, Intent, Lease, Receipt, Refusal, Revision,
+    Running, Seen, StoreError, Target, Ticket, TurnPolicy, Version,
 };
 use rusqlite::{Connection, params};
 
@@ -101,13 +101,13 @@ pub(crate) fn admit(
 
 /// For a request that names no conversation and found none: whether there is one now.
 fn found_meanwhile(connection: &Connection, admission: &Admission) -> StoreResult<Option<AdmitOutcome>> {
-    if let Some(chat) = admission.creation.chat
-        && histories::is_chat_known(connection, admission.scope.tenant, chat)?
-    {
+    let Creation { chat, kind, .. } = admission.creation;
+    let within = HistoryScope { session_key: admission.session_key.clone(), chat, kind };
+    if histories::is_chat_known(connection, &admission.scope, &within)? {
         return Ok(Some(AdmitOutcome::Stale));
     }
     let Some(opening) = admission.opening else { return Ok(None) };
-    let waiting = histories::waiting(connection, &admission.scope, admission.session_key.as_ref(), opening)?;
+    let waiting = histories::waiting(connection, &admission.scope, &within, opening)?;
     Ok(waiting.map(AdmitOutcome::Waiting))
 }
 

@@ -4,18 +4,18 @@
 //! a history is found by one look-up, however long it is.
 
 use herma_model::{
-    ChatId, ConversationId, Digest, HistoryDigest, HistoryEnd, HistoryReader, SessionKey, SessionKind, TenantId, TurnId,
+    ConversationId, Digest, HistoryDigest, HistoryEnd, HistoryReader, SessionKey, SessionKind, TenantId, TurnId,
 };
 use herma_store::{FoundHistory, HistoryScope, MOST_RESEMBLING, Resembling, Scope};
-use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, Row, Rows, params, params_from_iter};
 
 use crate::failure::{StoreResult, Translate};
 use crate::lineage::Lineage;
 use crate::rows::{self, ConversationState, MESSAGE, MESSAGE_WIDTH};
 use crate::{rewinds, snapshot};
 
-/// How many conversations with the same history are compared.
-const MOST_ALIKE: usize = 32;
+/// How many turns with the same history are compared. Many people may begin with the same words, and go on.
+const MOST_ALIKE: usize = 1_000;
 
 /// How many turns that ended with the same message are looked at.
 const MOST_ANSWERS: usize = 64;
@@ -86,17 +86,9 @@ pub(crate) fn find(
     within: &HistoryScope,
     ends: &[HistoryEnd],
 ) -> StoreResult<Option<FoundHistory>> {
-    let session_key = within.session_key.as_ref().map(SessionKey::as_str);
     for (nth, end) in ends.iter().enumerate() {
-        let wanted = (key(scope.tenant, session_key, end.last), &end.history.0.0);
-        let found = match within.chat {
-            None => anywhere(connection, scope, within, wanted)?,
-            Some(chat) => in_chat(connection, scope, within, chat, wanted)?,
-        };
-        // One that ends there comes first; otherwise the newest.
-        let best = found.iter().find(|candidate| candidate.is_at_its_end).or(found.first());
-        if let Some(Candidate { conversation, turn, .. }) = best {
-            return Ok(Some(FoundHistory { end: nth, conversation: *conversation, turn: *turn }));
+        if let Some(Candidate { conversation, turn, .. }) = alike(connection, scope, within, *end)? {
+            return Ok(Some(FoundHistory { end: nth, conversation, turn }));
         }
     }
     Ok(None)
@@ -125,66 +117,62 @@ impl Candidate {
     }
 }
 
-fn anywhere(
+/// Of the turns that ended with a history, the newest one with which its conversation ends. If there is none, the newest.
+fn alike(
     connection: &Connection,
     scope: &Scope,
     within: &HistoryScope,
-    (key, history): (i64, &[u8; 16]),
-) -> StoreResult<Vec<Candidate>> {
-    connection
-        .prepare_cached(&format!(
-            "SELECT {CANDIDATE} FROM turns t JOIN conversations c ON c.pk = t.conversation_pk
-             WHERE t.history_key = ?2 AND t.history = ?3 AND {IS_CANDIDATE}
-             ORDER BY t.conversation_pk DESC LIMIT {MOST_ALIKE}"
-        ))
-        .and_then(|mut select| {
-            let rows =
-                select.query_map(params![scope.tenant.0, key, history], |row| Candidate::read(row, scope, within))?;
-            rows.filter_map(Result::transpose).collect()
-        })
-        .translated()
+    end: HistoryEnd,
+) -> StoreResult<Option<Candidate>> {
+    let session_key = within.session_key.as_ref().map(SessionKey::as_str);
+    let (key, history) = (key(scope.tenant, session_key, end.last), &end.history.0.0);
+    match within.chat {
+        None => connection
+            .prepare_cached(&format!(
+                "SELECT {CANDIDATE} FROM turns t JOIN conversations c ON c.pk = t.conversation_pk
+                 WHERE t.history_key = ?2 AND t.history = ?3 AND {IS_CANDIDATE}
+                 ORDER BY t.conversation_pk DESC LIMIT {MOST_ALIKE}"
+            ))
+            .and_then(|mut select| best(select.query(params![scope.tenant.0, key, history])?, scope, within)),
+        Some(chat) => connection
+            .prepare_cached(&format!(
+                "SELECT {CANDIDATE} FROM conversations c CROSS JOIN turns t ON t.conversation_pk = c.pk
+                 WHERE c.tenant_pk = ?1 AND c.chat = ?4 AND t.history_key = ?2 AND t.history = ?3 AND {IS_CANDIDATE}
+                 ORDER BY c.pk DESC LIMIT {MOST_ALIKE}"
+            ))
+            .and_then(|mut select| {
+                best(select.query(params![scope.tenant.0, key, history, &chat.0.0])?, scope, within)
+            }),
+    }
+    .translated()
 }
 
-fn in_chat(
-    connection: &Connection,
-    scope: &Scope,
-    within: &HistoryScope,
-    chat: ChatId,
-    (key, history): (i64, &[u8; 16]),
-) -> StoreResult<Vec<Candidate>> {
-    connection
-        .prepare_cached(&format!(
-            "SELECT {CANDIDATE} FROM conversations c CROSS JOIN turns t ON t.conversation_pk = c.pk
-             WHERE c.tenant_pk = ?1 AND c.chat = ?4 AND t.history_key = ?2 AND t.history = ?3 AND {IS_CANDIDATE}
-             ORDER BY c.pk DESC LIMIT {MOST_ALIKE}"
-        ))
-        .and_then(|mut select| {
-            let wanted = params![scope.tenant.0, key, history, &chat.0.0];
-            let rows = select.query_map(wanted, |row| Candidate::read(row, scope, within))?;
-            rows.filter_map(Result::transpose).collect()
-        })
-        .translated()
+/// Reads no row after the first turn with which its conversation ends. Usually that is the first row.
+fn best(mut rows: Rows<'_>, scope: &Scope, within: &HistoryScope) -> rusqlite::Result<Option<Candidate>> {
+    let mut newest = None;
+    while let Some(row) = rows.next()? {
+        match Candidate::read(row, scope, within)? {
+            Some(candidate) if candidate.is_at_its_end => return Ok(Some(candidate)),
+            candidate => newest = newest.or(candidate),
+        }
+    }
+    Ok(newest)
 }
 
 /// The turn in which a client added the last of these messages, if they are a whole transcript that waits for an answer.
 pub(crate) fn waiting(
     connection: &Connection,
     scope: &Scope,
-    session_key: Option<&SessionKey>,
+    within: &HistoryScope,
     opening: HistoryEnd,
 ) -> StoreResult<Option<TurnId>> {
-    let within = HistoryScope { session_key: session_key.cloned(), chat: None, kind: SessionKind::Main };
-    let wanted = (key(scope.tenant, session_key.map(SessionKey::as_str), opening.last), &opening.history.0.0);
-    let found = anywhere(connection, scope, &within, wanted)?;
-    Ok(found.into_iter().find(|candidate| candidate.is_at_its_end).map(|candidate| candidate.turn))
+    let found = alike(connection, scope, within, opening)?;
+    Ok(found.filter(|candidate| candidate.is_at_its_end).map(|candidate| candidate.turn))
 }
 
-/// Whether a chat has a conversation.
-pub(crate) fn is_chat_known(connection: &Connection, tenant: TenantId, chat: ChatId) -> StoreResult<bool> {
-    connection
-        .prepare_cached("SELECT 1 FROM conversations WHERE tenant_pk = ?1 AND chat = ?2")
-        .and_then(|mut select| select.exists(params![tenant.0, &chat.0.0]))
-        .translated()
+/// Whether a search finds a conversation under its chat.
+pub(crate) fn is_chat_known(connection: &Connection, scope: &Scope, within: &HistoryScope) -> StoreResult<bool> {
+    Ok(within.chat.is_some() && !resembling(connection, scope, within, &Resembling::Chat)?.is_empty())
 }
 
 /// Finds conversations that may have a part of a history, the last used first.

@@ -111,6 +111,16 @@ pub async fn histories_of_other_tenants_keys_and_kinds_are_not_found<S: Store>(w
     assert_eq!(find(world, helpers, end).await, Some((0, helper.turn)));
 }
 
+pub async fn of_many_equal_histories_the_one_that_ends_there_is_found<S: Store>(world: &World<S>) {
+    let waits = turn(world, world.ask("waits", "a"), &["a", "b"]).await;
+    for nth in 0..40 {
+        let went_on = format!("went-on-{nth}");
+        turn(world, world.ask(&went_on, "a"), &["a", "b"]).await;
+        turn(world, world.ask(&went_on, "c"), &["a", "b", "c", "d"]).await;
+    }
+    assert_eq!(find(world, within(None, None), &[&["a", "b"]]).await, Some((0, waits.turn)));
+}
+
 pub async fn a_key_that_comes_later_hides_a_history_from_others<S: Store>(world: &World<S>) {
     turn(world, world.ask("trip", "a"), &["a", "b"]).await;
     let key = SessionKey::parse("user-1").unwrap();
@@ -151,6 +161,13 @@ pub async fn a_chat_has_one_first_conversation_and_any_number_of_branches<S: Sto
     let found: Vec<ConversationId> =
         world.two.find_resembling(&world.scope, within(None, Some(chat("mine"))), Resembling::Chat).await.unwrap();
     assert_eq!(found, [branch.facts.id, first.facts.id], "the last used first");
+}
+
+pub async fn a_chat_under_another_session_key_is_another_chat<S: Store>(world: &World<S>) {
+    turn(world, of_chat(world, "mine", "a"), &["a", "b"]).await;
+    let session_key = Some(SessionKey::parse("user-1").unwrap());
+    let keyed = running(world.one.admit(Admission { session_key, ..of_chat(world, "mine", "a") }).await.unwrap());
+    assert_eq!(keyed.resolution, Resolution::Created);
 }
 
 pub async fn added_messages_wait_for_their_answer<S: Store>(world: &World<S>) {

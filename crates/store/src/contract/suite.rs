@@ -19,9 +19,11 @@ macro_rules! contract_suite {
                 a_history_leads_to_the_turn_with_which_it_ends
                 of_conversations_with_one_history_the_one_that_ends_there_counts
                 histories_of_other_tenants_keys_and_kinds_are_not_found
+                of_many_equal_histories_the_one_that_ends_there_is_found
                 a_key_that_comes_later_hides_a_history_from_others
                 a_chat_limits_the_search
                 a_chat_has_one_first_conversation_and_any_number_of_branches
+                a_chat_under_another_session_key_is_another_chat
                 added_messages_wait_for_their_answer
                 conversations_that_share_an_answer_are_found
                 a_deleted_conversation_is_not_found_by_its_history

@@ -100,3 +100,32 @@ async fn an_edited_opening_after_a_greeting_is_a_branch_too() {
     assert_eq!(session(&edited).1, "branched");
     assert_eq!(gateway.context(), ["assistant: Hello, I am Herma.", "user: ONE"]);
 }
+
+#[tokio::test]
+async fn a_chat_under_another_session_key_is_another_chat() {
+    let gateway = TestGateway::start().await;
+    let keyed = |key: &str| {
+        let mut thread = Thread::of_chat("c1");
+        thread.headers.push((SESSION_KEY, key.to_owned()));
+        thread
+    };
+    for mut thread in [keyed("ann"), keyed("bob"), Thread::of_chat("c1")] {
+        let first = thread.say(&gateway, "one", "two").await;
+        assert_eq!(session(&first).1, "created");
+        let second = thread.say(&gateway, "three", "four").await;
+        assert_eq!(session(&second), (session(&first).0, "head"));
+    }
+}
+
+#[tokio::test]
+async fn items_that_wait_outside_a_chat_are_not_answered_in_it() {
+    let gateway = TestGateway::start().await;
+    let posted = json!({"items": [item("user", "one")]});
+    let made = gateway.client().post_json("/v1/conversations", &posted).await.expect(200);
+    let in_chat = Thread::of_chat("c1").say(&gateway, "one", "two").await;
+    let headers = vec![("x-hermes-session-kind", "auxiliary".to_owned())];
+    let helper = Thread { headers, ..Thread::default() }.say(&gateway, "one", "two").await;
+    assert_eq!((session(&in_chat).1, session(&helper).1), ("created", "created"));
+    let unnamed = Thread::default().say(&gateway, "one", "two").await;
+    assert_eq!(session(&unnamed), (made["id"].as_str().unwrap().to_owned(), "head"));
+}
