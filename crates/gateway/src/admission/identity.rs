@@ -22,8 +22,11 @@ pub(crate) fn retry_identity(
     let session_key = request.caller.session_key.as_ref().map_or("", |key| key.as_str());
     let user = identity.user.as_deref().unwrap_or("");
     let route = identity.route.as_bytes();
+    // Equal requests of two chats are two requests.
+    let is_unnamed = request.destination.conversation == ConversationRef::ByHistory;
+    let chat = request.destination.chat.filter(|_| is_unnamed).map(|chat| chat.0.0).unwrap_or_default();
     let who = [&tenant[..], &key, session_key.as_bytes(), user.as_bytes()];
-    let what = [route, alias.as_bytes(), &identity.body];
+    let what = [route, alias.as_bytes(), &chat, &identity.body];
     let Digest(fingerprint) = Digest::of_fields(who.into_iter().chain(what));
     let scope_of =
         |name: &str, wanted: &str| Digest::of_fields([&tenant[..], &key, route, name.as_bytes(), wanted.as_bytes()]).0;

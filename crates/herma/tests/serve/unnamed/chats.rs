@@ -118,6 +118,21 @@ async fn a_chat_under_another_session_key_is_another_chat() {
 }
 
 #[tokio::test]
+async fn equal_openings_of_two_chats_are_two_requests() {
+    let gateway = TestGateway::with_settings(&[("HERMA_UPSTREAM__RETRIES", "0")]).await;
+    gateway.upstream.push(Reply::status(400, "no"));
+    let opening = |chat: &str| Thread { history: vec![user("one")], ..Thread::of_chat(chat) };
+    assert_eq!(opening("c1").send(&gateway).await.status, 502);
+    let second = opening("c2").ask(&gateway, "two").await;
+    assert_eq!(session(&second).1, "created", "the opening of another chat failed");
+    let mut retry = opening("c3");
+    retry.headers.push(("x-stainless-retry-count", "1".to_owned()));
+    assert_eq!(session(&retry.ask(&gateway, "two").await).1, "created", "an SDK repeats a request of its own chat");
+    let again = opening("c1").ask(&gateway, "two").await;
+    assert_eq!(session(&again).1, "head", "another attempt of the turn that failed");
+}
+
+#[tokio::test]
 async fn items_that_wait_outside_a_chat_are_not_answered_in_it() {
     let gateway = TestGateway::start().await;
     let posted = json!({"items": [item("user", "one")]});
