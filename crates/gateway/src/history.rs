@@ -168,7 +168,8 @@ impl PendingAdmission<'_> {
         Ok((is_after_all || is_decided).then_some(is_after_all))
     }
 
-    async fn is_live(&self, scope: &Scope, turn: TurnId) -> Result<bool, GatewayError> {
+    /// Whether a turn waits or runs, as far as the store knows: its process may be dead.
+    pub(crate) async fn is_live(&self, scope: &Scope, turn: TurnId) -> Result<bool, GatewayError> {
         Ok(self.gateway.store.turn(scope, turn).await?.is_some_and(|turn| turn.state.is_live()))
     }
 

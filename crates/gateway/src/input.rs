@@ -91,12 +91,17 @@ impl<'a> Input<'a> {
 
     /// The same input for a turn of its own, which cannot be a further attempt of the turn that it repeats. The
     /// messages of that turn are new messages of this one. Decisions of that turn cannot be made again.
-    pub(crate) fn into_new_turn(self, request: &'a TurnRequest) -> Result<Self, GatewayError> {
+    pub(crate) fn into_new_turn(self, request: &'a TurnRequest, known: &KnownPart) -> Result<Self, GatewayError> {
         if self.retry_of.is_none() {
             return Ok(self);
         }
-        let answered = request.input.messages.iter().rposition(|said| said.role == Role::Assistant);
-        let new = &request.input.messages[answered.map_or(0, |at| at + 1)..];
+        let messages = &request.input.messages;
+        let answered = || messages.iter().rposition(|said| said.role == Role::Assistant);
+        let new_from = match known {
+            KnownPart::Replaced(replacement) => replacement.new_from,
+            KnownPart::ByAlignment | KnownPart::First(_) | KnownPart::All => answered().map_or(0, |at| at + 1),
+        };
+        let new = &messages[new_from..];
         if new.is_empty() && !request.input.approvals.is_empty() {
             return Err(GatewayError::Invalid(InvalidRequest::NothingNew));
         }

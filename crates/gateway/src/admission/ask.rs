@@ -213,7 +213,7 @@ impl<'a> PendingAdmission<'a> {
         let Reading { history, retry, .. } = reading;
         Ok(match self.is_own_turn(scope, &input, history.before.as_ref(), waiting, retry).await? {
             OwnTurn::YesIfFresh if !history.is_fresh => None,
-            OwnTurn::Yes | OwnTurn::YesIfFresh => Some(input.into_new_turn(self.request)?),
+            OwnTurn::Yes | OwnTurn::YesIfFresh => Some(input.into_new_turn(self.request, &history.known)?),
             OwnTurn::No => Some(input),
         })
     }

@@ -14,7 +14,7 @@ use herma_store::{
     ConversationRow, Extent, FoundHistory, HistoryScope, ListFilter, Resembling, Scope, Snapshot, Target,
 };
 use herma_turn::recognise::Connection;
-use herma_turn::{Recognised, Replacement, may_be_missing, recognise};
+use herma_turn::{Recognised, Replacement, Transcript, may_be_missing, recognise};
 
 use crate::admission::{PendingAdmission, own_alias};
 use crate::compaction::transcript;
@@ -71,6 +71,16 @@ enum Located {
     Nowhere,
 }
 
+impl Located {
+    /// How many messages at the beginning of the request are known.
+    fn known_messages(&self) -> usize {
+        match self {
+            Self::After(_, KnownPart::First(known)) => *known,
+            _ => 0,
+        }
+    }
+}
+
 impl PendingAdmission<'_> {
     /// The history of a request that names no conversation. `waiting` is the turn in which a client added exactly its
     /// messages, if the store has found one.
@@ -123,6 +133,9 @@ impl PendingAdmission<'_> {
             if history.is_some_and(|history| history.continues()) {
                 return Ok(Located::After(turn, KnownPart::All));
             }
+            if self.request.input.messages.last().is_some_and(|said| said.role == Role::Assistant) {
+                return Ok(Located::After(turn, KnownPart::All));
+            }
             // It was answered, and the client wants another answer.
             found = self.find(scope, &within, last.into_iter().collect()).await?;
             found = found.map(|found| FoundHistory { end: 1, ..found });
@@ -130,13 +143,14 @@ impl PendingAdmission<'_> {
         if let Some(found) = found {
             return Ok(known(FoundHistory { end: 0, ..found }, 0));
         }
-        if let Some(located) = self.resembling(scope, &within, &ends).await? {
+        let resembling = match self.resembling(scope, &within, &ends).await? {
+            Some(located @ Located::In(..)) => return Ok(located),
+            other => other,
+        };
+        let earlier = self.find(scope, &within, ends.iter().skip(1).copied().collect()).await?;
+        let earlier = earlier.map(|found| known(found, 1));
+        if let Some(located) = earlier.into_iter().chain(resembling).max_by_key(Located::known_messages) {
             return Ok(located);
-        }
-        if ends.len() > 1
-            && let Some(found) = self.find(scope, &within, ends[1..].to_vec()).await?
-        {
-            return Ok(known(found, 1));
         }
         if within.chat.is_none() {
             return Ok(Located::Nowhere);
@@ -154,7 +168,8 @@ impl PendingAdmission<'_> {
         Ok(self.gateway.store.find_history(scope, within.clone(), ends).await?)
     }
 
-    /// Compares the request with conversations that share an answer with it, or that came under the same chat.
+    /// Compares the request with conversations that share an answer with it, or that came under the same chat. Of those
+    /// that it leaves, the one that it follows furthest counts.
     async fn resembling(
         &self,
         scope: &Scope,
@@ -166,6 +181,7 @@ impl PendingAdmission<'_> {
             None => Resembling::Answers(ends.iter().take(MOST_ANSWERS).map(|end| end.last).collect()),
         };
         let messages = &self.request.input.messages;
+        let mut left: Option<Located> = None;
         for conversation in self.gateway.store.find_resembling(scope, within.clone(), wanted).await? {
             let alias = own_alias(&conversation.to_string())?;
             let opened = self.gateway.store.open(scope, &alias, Namespace::Session, Extent::Whole).await?;
@@ -178,9 +194,14 @@ impl PendingAdmission<'_> {
                 Some(_) => Connection::Chat { summary: summary.as_deref() },
                 None => Connection::None,
             };
-            match recognise(messages, transcript(&before), by) {
-                Some(Recognised::Known { messages, after }) => {
-                    return Ok(Some(Located::After(after, KnownPart::First(messages))));
+            let stored = Transcript { messages: self.without_live(scope, &before).await?, ..transcript(&before) };
+            match recognise(messages, stored, by) {
+                Some(Recognised::Known { messages: known, after }) => {
+                    let located = Located::After(after, KnownPart::First(known));
+                    if !messages[known..].iter().any(|said| said.role == Role::Assistant) {
+                        return Ok(Some(located));
+                    }
+                    left = [located].into_iter().chain(left).max_by_key(Located::known_messages);
                 }
                 Some(Recognised::Replaced(mut replacement)) => {
                     carry_up_to_base(&mut replacement, &before);
@@ -193,7 +214,15 @@ impl PendingAdmission<'_> {
                 None => {}
             }
         }
-        Ok(None)
+        Ok(left)
+    }
+
+    /// The messages of a conversation without those of its live turn. The request's client may not know of that turn.
+    async fn without_live<'s>(&self, scope: &Scope, before: &'s Snapshot) -> Result<&'s [Arc<Message>], GatewayError> {
+        let Some(last) = before.messages.last() else { return Ok(&[]) };
+        let is_live = !before.unanswered.contains_key(&last.turn) && self.is_live(scope, last.turn).await?;
+        let others = before.messages.iter().rposition(|message| message.turn != last.turn).map_or(0, |at| at + 1);
+        Ok(if is_live { &before.messages[..others] } else { &before.messages })
     }
 
     /// The last summary that a client has asked for, to compact the context of this conversation itself.

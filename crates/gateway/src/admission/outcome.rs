@@ -66,6 +66,10 @@ impl<'a> PendingAdmission<'a> {
                 progress.waiting = None;
                 progress.stale += 1;
             }
+            // What was read from the cache did not say so. The next round reads the store, and makes a branch.
+            AdmitOutcome::Refused(Refusal::Ended) if progress.conversation == ConversationRef::ByHistory => {
+                progress.stale += 1;
+            }
             AdmitOutcome::Refused(_) if progress.opening == Opening::Repeats => self.open_own(progress),
             AdmitOutcome::Refused(refusal) => {
                 return Err(match (refusal, context.flaw) {

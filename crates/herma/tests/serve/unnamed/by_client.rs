@@ -1,6 +1,6 @@
 //! Clients that change or compact their history themselves.
 
-use herma_testkit::{Reply, ToolCall};
+use herma_testkit::{Gate, Reply, ToolCall};
 use serde_json::{Value, json};
 
 use super::{RESPONSES, Thread, item, session};
@@ -173,4 +173,57 @@ async fn a_summary_in_the_middle_of_the_work_is_a_compaction_and_the_work_contin
     let third = codex.respond(&compacted, Reply::text("bye")).await;
     assert_eq!(session(&third), (session(&first).0, "head"));
     assert_eq!(gateway.context().len(), 4);
+}
+
+#[tokio::test]
+async fn a_context_that_was_compacted_beside_a_running_turn_is_recognised() {
+    let gateway = TestGateway::start().await;
+    let mut thread = Thread::default();
+    let conversation = three_turns(&gateway, &mut thread).await;
+    let gate = Gate::new();
+    gateway.upstream.push(Reply::text("left").held(&gate));
+    let mut left = thread.clone();
+    left.history.push(user("u4"));
+    thread.history = vec![user("Summary: they counted."), user("u3"), assistant("a3"), user("other")];
+    thread.headers.push(("x-hermes-turn-policy", "branch".to_owned()));
+    let (left, branch) = tokio::join!(left.send(&gateway), async {
+        gateway.upstream.until_requests(4).await;
+        let branch = thread.ask(&gateway, "right").await;
+        gate.open();
+        branch
+    });
+    assert_eq!(session(&left.expect(200)), (conversation, "head"));
+    assert_eq!(session(&branch).1, "branched");
+    let branch = session(&branch).0;
+    assert_eq!(gateway.model_view(&branch).await, lines(&thread.history));
+    assert_eq!(ledger(&gateway, &branch).await[0]["made_by"], "client");
+}
+
+#[tokio::test]
+async fn a_compacted_context_whose_turn_was_cancelled_is_not_stored_again() {
+    let gateway = TestGateway::start().await;
+    let codex = gateway.client().header("session-id", "s");
+    let mut history = Vec::new();
+    let mut conversation = String::new();
+    for turn in 1..=3 {
+        history.push(item("user", &format!("u{turn}")));
+        gateway.upstream.push(Reply::text(format!("a{turn}")));
+        let body = codex.post_json(RESPONSES, &json!({"model": "m", "input": history})).await.expect(200);
+        conversation = session(&body).0;
+        history.push(item("assistant", &format!("a{turn}")));
+    }
+    let input: Vec<Value> = ["u1", "u2", "u3", "In short: they counted.", "u4"].map(|text| item("user", text)).into();
+    let gate = Gate::new();
+    gateway.upstream.push(Reply::text("never").held(&gate));
+    let asked = json!({"model": "m", "input": input, "background": true});
+    let response = codex.post_json(RESPONSES, &asked).await.expect(200);
+    gateway.upstream.until_requests(4).await;
+    let cancel = format!("{RESPONSES}/{}/cancel", response["id"].as_str().unwrap());
+    codex.post_json(&cancel, &json!({})).await.expect(200);
+    gateway.upstream.push(Reply::text("a4"));
+    let again = codex.post_json(RESPONSES, &json!({"model": "m", "input": input})).await.expect(200);
+    assert_eq!(session(&again), (conversation.clone(), "head"));
+    let asked = gateway.transcript(&conversation).await;
+    assert_eq!(asked.iter().filter(|line| *line == "user: u1").count(), 1, "{asked:?}");
+    gate.open();
 }

@@ -144,3 +144,21 @@ async fn items_that_wait_outside_a_chat_are_not_answered_in_it() {
     let unnamed = Thread::default().say(&gateway, "one", "two").await;
     assert_eq!(session(&unnamed), (made["id"].as_str().unwrap().to_owned(), "head"));
 }
+
+#[tokio::test]
+async fn a_history_leaves_the_conversation_that_it_follows_furthest() {
+    let gateway = TestGateway::start().await;
+    let mut thread = Thread::of_chat("c1");
+    thread.say(&gateway, "one", "two").await;
+    let mut edited = thread.clone();
+    let second = thread.say(&gateway, "three", "four").await;
+    thread.say(&gateway, "five", "six").await;
+    edited.say(&gateway, "THREE", "FOUR").await;
+    thread.history[5] = assistant("six, edited");
+    let branch = thread.say(&gateway, "seven", "eight").await;
+    assert_eq!(session(&branch).1, "branched");
+    let inherited: Vec<_> =
+        gateway.rows(&session(&branch).0).await.iter().map(|row| row["session_id"].clone()).collect();
+    let source = &second["session"]["session_id"];
+    assert_eq!(inherited.iter().filter(|session| *session == source).count(), 4, "{inherited:?}");
+}

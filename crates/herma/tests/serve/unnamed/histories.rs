@@ -229,3 +229,28 @@ async fn the_model_is_shown_the_system_messages_of_the_request_alone() {
     gateway.restart().await;
     assert_eq!(gateway.model_view(&session(&next).0).await.len(), 4, "nor is it stored for later turns");
 }
+
+#[tokio::test]
+async fn a_history_that_ends_in_an_answer_is_continued_any_number_of_times() {
+    let gateway = TestGateway::start().await;
+    let mut thread = Thread::of_chat("c1");
+    let first = thread.say(&gateway, "count", "one, two").await;
+    for (resolution, answer) in [("head", ", three"), ("branched", ", THREE"), ("branched", ", Three")] {
+        let body = thread.clone().ask(&gateway, answer).await;
+        assert_eq!(session(&body).1, resolution);
+        assert_eq!(gateway.context(), ["user: count", "assistant: one, two"]);
+    }
+    assert_eq!(gateway.transcript(&session(&first).0).await.len(), 3);
+}
+
+#[tokio::test]
+async fn a_history_of_an_ended_conversation_makes_a_branch() {
+    let gateway = TestGateway::start().await;
+    let mut thread = Thread::default();
+    let first = thread.say(&gateway, "one", "two").await;
+    let end = format!("/api/sessions/{}/end", session(&first).0);
+    gateway.client().post_json(&end, &json!({})).await.expect(200);
+    let next = thread.say(&gateway, "three", "four").await;
+    assert_eq!(session(&next).1, "branched");
+    assert_eq!(gateway.context(), ["user: one", "assistant: two", "user: three"]);
+}
