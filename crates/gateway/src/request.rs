@@ -91,6 +91,12 @@ impl TurnRequest {
         (brings_all || !self.input.system.is_empty()).then_some(self.input.system.as_slice())
     }
 
+    /// Whether the model may be shown only what the request itself has: it names neither a conversation nor a chat, so
+    /// other clients may have the same history.
+    pub(crate) fn shows_its_own_history_alone(&self) -> bool {
+        self.destination.conversation == ConversationRef::ByHistory && self.destination.chat.is_none()
+    }
+
     /// Whether clients get its id while it waits.
     pub(crate) fn is_visible_while_queued(&self) -> bool {
         self.options.response.as_ref().is_some_and(|response| response.visible_while_queued)

@@ -1,6 +1,6 @@
 //! The state of a turn that holds its lease: its conversation, its steps and its usage.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use herma_model::generation::Finish;
@@ -58,6 +58,9 @@ impl RunningTurn {
         let history = client_history.or_else(|| history_before_answer(before.as_ref(), &running, is_anew));
         if let Some(snapshot) = &mut before {
             forget_summarised(snapshot);
+            if request.shows_its_own_history_alone() {
+                forget_unrepeated(snapshot, running.turn, &request.input.messages);
+            }
             if is_anew {
                 snapshot.begun_anew.insert(running.turn, running.attempt);
             }
@@ -360,6 +363,17 @@ fn forget_summarised(snapshot: &mut Snapshot) {
     snapshot.messages.drain(..summarised);
     snapshot.rewound.retain(|message| message.seq > base.through);
     snapshot.whole = false;
+}
+
+/// Drops turns without an answer whose input the request does not repeat. Another client with the same history may have
+/// asked them. They stay in the transcript.
+fn forget_unrepeated(snapshot: &mut Snapshot, own: TurnId, request: &[Utterance]) {
+    let is_repeated = |message: &&Arc<Message>| request.iter().any(|said| said.digest == message.said.digest);
+    let repeated: HashSet<TurnId> = snapshot.messages.iter().filter(is_repeated).map(|message| message.turn).collect();
+    let unanswered = &snapshot.unanswered;
+    snapshot.messages.retain(|message| {
+        message.turn == own || repeated.contains(&message.turn) || !unanswered.contains_key(&message.turn)
+    });
 }
 
 /// How a turn ended.

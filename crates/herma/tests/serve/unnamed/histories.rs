@@ -4,9 +4,7 @@ use herma_testkit::{Gate, Reply, ToolCall};
 use serde_json::json;
 
 use super::{RESPONSES, Thread, item, kinds, session};
-use crate::support::{
-    CHAT, NO_REPLY, SESSION_KEY, TestGateway, assistant, chat, lines, result, streamed, system, user,
-};
+use crate::support::{CHAT, SESSION_KEY, TestGateway, assistant, chat, lines, result, streamed, system, user};
 
 #[tokio::test]
 async fn a_history_continues_its_conversation_after_a_restart_too() {
@@ -157,7 +155,8 @@ async fn a_failed_message_is_tried_again_in_its_conversation() {
     assert_eq!(thread.send(&gateway).await.status, 502);
     thread.history.pop();
     thread.say(&gateway, "six", "seven").await;
-    assert_eq!(gateway.context()[4..], ["user: five", NO_REPLY, "user: six"]);
+    assert_eq!(gateway.context()[4..], ["user: six"], "the client has dropped it, so the model is not shown it");
+    assert!(gateway.transcript(&session(&first).0).await.contains(&"user: five".to_owned()));
     let last = thread.say(&gateway, "eight", "nine").await;
     assert_eq!(session(&last), (session(&first).0, "head"), "the client never sends the failed message again");
     assert_eq!(gateway.sessions().await.len(), 1);
@@ -253,4 +252,22 @@ async fn a_history_of_an_ended_conversation_makes_a_branch() {
     let next = thread.say(&gateway, "three", "four").await;
     assert_eq!(session(&next).1, "branched");
     assert_eq!(gateway.context(), ["user: one", "assistant: two", "user: three"]);
+}
+
+#[tokio::test]
+async fn a_message_of_another_client_that_failed_is_not_shown() {
+    let gateway = TestGateway::with_settings(&[("HERMA_UPSTREAM__RETRIES", "0")]).await;
+    let (mut ann, mut bob) = (Thread::default(), Thread::default());
+    ann.say(&gateway, "hello", "hi").await;
+    bob.history.clone_from(&ann.history);
+    ann.history.push(user("Ann's secret"));
+    gateway.upstream.push(Reply::status(400, "no"));
+    assert_eq!(ann.send(&gateway).await.status, 502);
+    bob.say(&gateway, "I am Bob", "hello Bob").await;
+    assert_eq!(gateway.context(), ["user: hello", "assistant: hi", "user: I am Bob"]);
+    bob.say(&gateway, "more", "yes").await;
+    assert!(!gateway.context().iter().any(|line| line.contains("secret")), "{:?}", gateway.context());
+    gateway.upstream.push(Reply::text("noted"));
+    ann.send(&gateway).await.expect(200);
+    assert!(!gateway.context().iter().any(|line| line.contains("Bob")), "{:?}", gateway.context());
 }
