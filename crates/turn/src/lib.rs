@@ -2,7 +2,7 @@
 //!
 //! - [`allowed`]: which tools the model may call.
 //! - [`mod@align`]: which messages of a request are new.
-//! - [`recognise`]: how the history of a client that names no conversation differs from a transcript.
+//! - [`mod@recognise`]: how the history of a client that names no conversation differs from a transcript.
 //! - [`pairing`]: whether tool results answer open calls.
 //! - [`seen`]: whether a request shows that its client has not seen the answer to it.
 //! - [`context`]: what the model is shown.
