@@ -49,6 +49,8 @@ pub(super) enum Section {
     Responses,
     /// Turns with a round of a built-in tool, compared with turns without tools.
     Tools,
+    /// Whole histories without a session name, compared with the same ones with a name.
+    Unnamed,
     /// A store with a million conversations. Takes as long as all other sections together, so it runs only on
     /// request.
     Scale,
@@ -56,7 +58,7 @@ pub(super) enum Section {
 
 impl Section {
     /// All sections, in the order of the report.
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::Turns,
         Self::FirstToken,
         Self::Memory,
@@ -64,6 +66,7 @@ impl Section {
         Self::Compaction,
         Self::Responses,
         Self::Tools,
+        Self::Unnamed,
         Self::Scale,
     ];
 
@@ -76,6 +79,7 @@ impl Section {
             Self::Compaction => "Compaction",
             Self::Responses => "Responses",
             Self::Tools => "Tool rounds",
+            Self::Unnamed => "Clients without session names",
             Self::Scale => "Scale",
         }
     }

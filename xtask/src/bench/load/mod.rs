@@ -2,6 +2,7 @@
 
 mod requests;
 mod talk;
+mod whole_history;
 
 use std::io;
 use std::net::SocketAddr;
@@ -95,17 +96,21 @@ impl Shape {
 /// The API of a turn, and how the turn names its conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Api {
-    /// `/v1/chat/completions`, with a session header. Only Herma has the other two.
+    /// `/v1/chat/completions`, with a session header. Only Herma has the others.
     Chat,
     /// `/v1/responses`, with the conversation's slug.
     Slug,
     /// `/v1/responses`, with the id of the previous response.
     Chained,
+    /// `/v1/chat/completions`, with a session header and the whole history in every turn.
+    Whole,
+    /// The same bodies without a session header. The history finds the conversation.
+    Unnamed,
 }
 
 impl Api {
-    /// All APIs, in the order of the report.
-    pub(super) const ALL: [Self; 3] = [Self::Chat, Self::Slug, Self::Chained];
+    /// Those that name a conversation and send only what is new, in the order of the report.
+    pub(super) const NAMED: [Self; 3] = [Self::Chat, Self::Slug, Self::Chained];
 
     /// Its name in the report.
     pub(super) const fn name(self) -> &'static str {
@@ -113,6 +118,8 @@ impl Api {
             Self::Chat => "chat",
             Self::Slug => "slug",
             Self::Chained => "chained",
+            Self::Whole => "by header",
+            Self::Unnamed => "unnamed",
         }
     }
 }

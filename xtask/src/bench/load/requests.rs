@@ -6,6 +6,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use memchr::memmem;
 
+use super::whole_history::WholeHistory;
 use super::{Api, KEY, Plan, Shape};
 use crate::bench::http1::Message;
 use crate::bench::testbed::Target;
@@ -21,10 +22,18 @@ const ASSISTANT_TEXT: &str =
 pub(super) struct Session {
     /// Sent once, not measured.
     pub(super) opening: Bytes,
-    /// Sent for each measured turn.
-    turn: Vec<u8>,
-    /// The position of the previous response's id in `turn`.
-    previous: Option<Range<usize>>,
+    turn: Turn,
+}
+
+/// The request that is sent for each measured turn.
+#[derive(Debug, Clone)]
+enum Turn {
+    /// Always the same.
+    Same(Bytes),
+    /// It names the response before, at this position.
+    Chained { request: Vec<u8>, previous: Range<usize> },
+    /// It has the whole history.
+    Whole(WholeHistory),
 }
 
 impl Session {
@@ -35,35 +44,57 @@ impl Session {
         // The answer to the opening is the last message of the history.
         let before = spoken[..spoken.len().saturating_sub(2)].join(",");
         let (opening, turn) = match plan.api {
-            Api::Chat if target.keeps_history() => (chat(name, &before, plan.shape), chat(name, &newest, plan.shape)),
+            Api::Chat if target.keeps_history() => {
+                (chat(name, &before, plan.shape), Turn::Same(chat(name, &newest, plan.shape)))
+            }
             Api::Chat => {
                 let turn = chat(name, &whole, plan.shape);
-                (turn.clone(), turn)
+                (turn.clone(), Turn::Same(turn))
             }
             Api::Slug => {
                 let place = format!(r#""conversation":"{name}","#);
-                (response(&place, &before, plan.shape), response(&place, &newest, plan.shape))
+                (response(&place, &before, plan.shape), Turn::Same(response(&place, &newest, plan.shape)))
             }
             Api::Chained => {
                 let place = format!(r#""previous_response_id":"{NO_RESPONSE}","#);
-                (response("", &before, plan.shape), response(&place, &newest, plan.shape))
+                (response("", &before, plan.shape), Turn::chained(&response(&place, &newest, plan.shape)))
+            }
+            Api::Whole | Api::Unnamed => {
+                let header = if plan.api == Api::Whole { session_header(name) } else { String::new() };
+                let whole = WholeHistory::new(name, &header, plan.history);
+                (whole.request(), Turn::Whole(whole))
             }
         };
-        let previous = memmem::find(&turn, NO_RESPONSE.as_bytes()).map(|at| at..at + NO_RESPONSE.len());
-        Self { opening, turn: turn.to_vec(), previous }
+        Self { opening, turn }
     }
 
     /// The next turn.
     pub(super) fn turn(&self) -> &[u8] {
-        &self.turn
+        match &self.turn {
+            Turn::Same(request) => request,
+            Turn::Chained { request, .. } => request,
+            Turn::Whole(whole) => whole.bytes(),
+        }
     }
 
-    /// Writes the id of an answer's response into the next turn, if that has to name it.
+    /// Makes the next turn, which may have to repeat the answer or to name it.
     pub(super) fn answered(&mut self, answer: &Message) -> io::Result<()> {
-        if let Some(place) = self.previous.clone() {
-            self.turn[place].copy_from_slice(response_id(answer)?.as_bytes());
+        match &mut self.turn {
+            Turn::Same(_) => {}
+            Turn::Chained { request, previous } => {
+                request[previous.clone()].copy_from_slice(response_id(answer)?.as_bytes());
+            }
+            Turn::Whole(whole) => whole.answered(answer)?,
         }
         Ok(())
+    }
+}
+
+impl Turn {
+    /// A turn with a placeholder for the response before.
+    fn chained(request: &Bytes) -> Self {
+        let at = memmem::find(request, NO_RESPONSE.as_bytes()).unwrap_or_default();
+        Self::Chained { request: request.to_vec(), previous: at..at + NO_RESPONSE.len() }
     }
 }
 
@@ -83,11 +114,13 @@ pub(super) fn response_id(answer: &Message) -> io::Result<String> {
 /// A history of this many messages, and one more user message.
 fn messages(history: usize, shape: Shape) -> Vec<String> {
     let mark = shape.mark();
-    let message = |index: usize| {
-        let (role, text) = if index.is_multiple_of(2) { ("user", USER_TEXT) } else { ("assistant", ASSISTANT_TEXT) };
-        format!(r#"{{"role":"{role}","content":"{mark}{index}. {text}"}}"#)
-    };
-    (0..=history).map(message).collect()
+    (0..=history).map(|index| message(index, mark)).collect()
+}
+
+/// One message of a history. `mark` is the beginning of its text.
+pub(super) fn message(index: usize, mark: &str) -> String {
+    let (role, text) = if index.is_multiple_of(2) { ("user", USER_TEXT) } else { ("assistant", ASSISTANT_TEXT) };
+    format!(r#"{{"role":"{role}","content":"{mark}{index}. {text}"}}"#)
 }
 
 fn chat(session: &str, messages: &str, shape: Shape) -> Bytes {
@@ -112,7 +145,11 @@ pub(in crate::bench) fn ask(session: &str, text: &str, shape: Shape) -> Bytes {
 }
 
 fn post(session: &str, body: &str) -> Bytes {
-    request("POST /v1/chat/completions", &format!("x-hermes-session-id: {session}\r\n"), body)
+    request("POST /v1/chat/completions", &session_header(session), body)
+}
+
+fn session_header(session: &str) -> String {
+    format!("x-hermes-session-id: {session}\r\n")
 }
 
 /// A request to compact a session now.
@@ -135,12 +172,17 @@ pub(in crate::bench) fn send(method: &str, path: &str, body: &serde_json::Value)
     request(&format!("{method} {path}"), "", &body.to_string())
 }
 
-fn request(line: &str, header: &str, body: &str) -> Bytes {
-    let length = body.len();
+/// A request. Its length has a fixed number of digits, because [`WholeHistory`] changes it.
+pub(super) fn request(line: &str, header: &str, body: &str) -> Bytes {
+    let length = content_length(body.len());
     Bytes::from(format!(
         "{line} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n\
          authorization: Bearer {KEY}\r\n{header}content-length: {length}\r\n\r\n{body}"
     ))
+}
+
+pub(super) fn content_length(bytes: usize) -> String {
+    format!("{bytes:09}")
 }
 
 #[cfg(test)]
@@ -190,6 +232,27 @@ mod tests {
             assert_eq!(body(session.turn())["previous_response_id"], id);
         }
         assert!(session.answered(&Message::of(br#"{"id":"chatcmpl-0"}"#)).is_err());
+    }
+
+    #[test]
+    fn a_whole_history_grows_by_each_answer_and_the_next_message() {
+        let [mut named, mut unnamed] = [Api::Whole, Api::Unnamed].map(|api| session(Target::Herma, api, 2));
+        for count in [1, 3, 5] {
+            let messages = body(unnamed.turn())["messages"].as_array().unwrap().clone();
+            assert_eq!(messages.len(), count);
+            assert_eq!(messages[count - 1]["role"], "user");
+            assert_eq!(body(named.turn()), body(unnamed.turn()));
+            let text = std::str::from_utf8(unnamed.turn()).unwrap();
+            let (head, sent) = text.split_once("\r\n\r\n").unwrap();
+            assert!(head.ends_with(&content_length(sent.len())), "{head}");
+            assert!(!head.contains("session"));
+            let answer = br#"{"choices":[{"message":{"role":"assistant","content":"Yes."}}]}"#;
+            for session in [&mut named, &mut unnamed] {
+                session.answered(&Message::of(answer)).unwrap();
+            }
+            assert_eq!(body(unnamed.turn())["messages"][count]["content"], "Yes.");
+        }
+        assert!(unnamed.answered(&Message::of(b"{}")).is_err());
     }
 
     #[test]

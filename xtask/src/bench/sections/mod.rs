@@ -9,6 +9,7 @@ pub(super) mod start_up;
 mod talk;
 pub(super) mod tools;
 pub(super) mod turns;
+pub(super) mod unnamed;
 
 use std::io;
 

@@ -27,7 +27,7 @@ pub(super) async fn run(testbed: &Testbed, options: &Options) -> io::Result<()> 
 
 async fn print(testbed: &Testbed, options: &Options, shape: Shape, scenarios: Vec<(usize, usize)>) -> io::Result<()> {
     let mut header = ["clients", "history", "chat"].map(str::to_owned).to_vec();
-    let others = || Api::ALL.into_iter().filter(|api| *api != Api::Chat);
+    let others = || Api::NAMED.into_iter().filter(|api| *api != Api::Chat);
     for what in ["", ", CPU", ", latency"] {
         header.extend(others().map(|api| format!("{} / chat{what}", api.name())));
     }
@@ -35,7 +35,7 @@ async fn print(testbed: &Testbed, options: &Options, shape: Shape, scenarios: Ve
     for (clients, history) in scenarios {
         let lanes = testbed.servers().iter().flat_map(|server| {
             let plan = |api| Plan { clients, turns: options.turns(clients), history, shape, api };
-            Api::ALL.map(|api| Lane { name: api.name(), server, plan: plan(api) })
+            Api::NAMED.map(|api| Lane { name: api.name(), server, plan: plan(api) })
         });
         let lanes: Vec<Lane<'_>> = lanes.collect();
         let rounds = Rounds::measure(testbed, &lanes, options.rounds()).await?;

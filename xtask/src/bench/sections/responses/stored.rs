@@ -28,7 +28,7 @@ pub(super) async fn run(testbed: &Testbed, options: &Options) -> io::Result<()> 
     let mut table = Table::new(["turn", "answer", "bytes a turn", "/ chat", "latter / former half"]);
     for (shape, answer) in [(Shape::Whole, "whole"), (Shape::Streamed { pause: false }, "streamed")] {
         let mut chat = None;
-        for api in Api::ALL {
+        for api in Api::NAMED {
             let data = format!("{}-{answer}", api.name());
             let herma = testbed.launch(Target::Herma, &data)?;
             let talks = (0..CONVERSATIONS).map(|_| Talk::begin(herma.address(), api, shape));
