@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use herma_model::alias::Namespace;
-use herma_model::{Alias, ConversationId, TenantId};
+use herma_model::{Alias, ConversationId, HistoryDigest, SessionKey, TenantId};
 use herma_store::Snapshot;
 
 type Name = (TenantId, Namespace, Alias);
@@ -19,6 +19,8 @@ const MESSAGE_BYTES: usize = 320;
 #[derive(Default)]
 struct Inner {
     names: HashMap<Name, ConversationId>,
+    /// The last added of the conversations that end with a history.
+    histories: HashMap<(TenantId, HistoryDigest), ConversationId>,
     entries: HashMap<ConversationId, Entry>,
     bytes: usize,
     clock: u64,
@@ -31,7 +33,14 @@ struct Entry {
     used: u64,
 }
 
-/// Histories by the name under which they were last requested.
+impl Entry {
+    /// The history with which the conversation ends.
+    fn history(&self) -> Option<(TenantId, HistoryDigest)> {
+        self.snapshot.history.map(|history| (self.name.0, history))
+    }
+}
+
+/// Histories by the name under which they were last requested, and by their digests.
 pub(crate) struct HistoryCache {
     limit: usize,
     inner: Mutex<Inner>,
@@ -45,10 +54,24 @@ impl HistoryCache {
     /// Takes out the history of the conversation to which this name led.
     pub(crate) fn take(&self, tenant: TenantId, namespace: Namespace, alias: &Alias) -> Option<Snapshot> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let conversation = inner.names.remove(&(tenant, namespace, alias.clone()))?;
-        let entry = inner.entries.remove(&conversation)?;
-        inner.bytes -= entry.bytes;
-        Some(entry.snapshot)
+        let conversation = *inner.names.get(&(tenant, namespace, alias.clone()))?;
+        inner.remove(conversation)
+    }
+
+    /// Takes out a conversation that ends with this history and has this session key.
+    pub(crate) fn take_history(
+        &self,
+        tenant: TenantId,
+        session_key: Option<&SessionKey>,
+        history: HistoryDigest,
+    ) -> Option<Snapshot> {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let conversation = *inner.histories.get(&(tenant, history))?;
+        let entry = inner.entries.get(&conversation)?;
+        if entry.snapshot.facts.session_key.as_ref() != session_key {
+            return None;
+        }
+        inner.remove(conversation)
     }
 
     /// Adds a history under the name by which it was requested. If the cache is full, the least recently used entries
@@ -63,14 +86,14 @@ impl HistoryCache {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.clock += 1;
         let used = inner.clock;
+        inner.remove(conversation);
         inner.names.insert(name.clone(), conversation);
         inner.bytes += bytes;
-        if let Some(old) = inner.entries.insert(conversation, Entry { snapshot, name: name.clone(), bytes, used }) {
-            inner.bytes -= old.bytes;
-            if old.name != name {
-                inner.names.remove(&old.name);
-            }
+        let entry = Entry { snapshot, name, bytes, used };
+        if let Some(history) = entry.history() {
+            inner.histories.insert(history, conversation);
         }
+        inner.entries.insert(conversation, entry);
         if inner.bytes > self.limit {
             inner.evict(self.limit / 4 * 3);
         }
@@ -85,11 +108,23 @@ impl Inner {
             if self.bytes <= target {
                 break;
             }
-            if let Some(entry) = self.entries.remove(&conversation) {
-                self.bytes -= entry.bytes;
-                self.names.remove(&entry.name);
-            }
+            self.remove(conversation);
         }
+    }
+
+    /// Removes an entry, and what leads to it.
+    fn remove(&mut self, conversation: ConversationId) -> Option<Snapshot> {
+        let entry = self.entries.remove(&conversation)?;
+        self.bytes -= entry.bytes;
+        if self.names.get(&entry.name) == Some(&conversation) {
+            self.names.remove(&entry.name);
+        }
+        if let Some(history) = entry.history()
+            && self.histories.get(&history) == Some(&conversation)
+        {
+            self.histories.remove(&history);
+        }
+        Some(entry.snapshot)
     }
 }
 

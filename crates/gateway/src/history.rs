@@ -2,7 +2,7 @@
 
 use herma_model::alias::Namespace;
 use herma_model::{Alias, TurnId};
-use herma_store::{Extent, Running, Scope, Snapshot, Target, TurnRecord};
+use herma_store::{ExpectedHistory, Extent, Running, Scope, Snapshot, Target, TurnRecord};
 use herma_turn::Replacement;
 
 use crate::admission::{PendingAdmission, own_alias};
@@ -18,12 +18,14 @@ pub(crate) struct History {
     pub(crate) target: Target,
     /// Which messages of the request it has.
     pub(crate) known: KnownPart,
+    /// What the store has to find by the request's history, if it was not asked yet.
+    pub(crate) expected: Option<Box<ExpectedHistory>>,
 }
 
 impl History {
     /// That of a new conversation.
     pub(crate) const fn new() -> Self {
-        Self { before: None, is_fresh: true, target: Target::New, known: KnownPart::ByAlignment }
+        Self { before: None, is_fresh: true, target: Target::New, known: KnownPart::ByAlignment, expected: None }
     }
 
     /// Whether the turn continues a conversation that exists.
@@ -74,7 +76,7 @@ impl PendingAdmission<'_> {
             ConversationRef::Named { alias, namespace, must_exist } => {
                 let (before, is_fresh) = self.read(scope, alias, *namespace, extent).await?;
                 let target = Target::Alias { alias: alias.clone(), namespace: *namespace, must_exist: *must_exist };
-                Ok(History { before, is_fresh, target, known: KnownPart::ByAlignment })
+                Ok(History { before, is_fresh, target, ..History::new() })
             }
             ConversationRef::After(response) => {
                 let alias = own_alias(&response.to_string())?;
@@ -124,7 +126,7 @@ impl PendingAdmission<'_> {
         };
         if is_last {
             let target = Target::Alias { alias, namespace: Namespace::Session, must_exist: true };
-            return Ok(Some(History { before: Some(before), is_fresh, target, known: KnownPart::ByAlignment }));
+            return Ok(Some(History { before: Some(before), is_fresh, target, ..History::new() }));
         }
         self.branch_after(scope, &alias, turn).await
     }
@@ -132,12 +134,8 @@ impl PendingAdmission<'_> {
     /// The history up to a turn, for a branch that begins after it.
     async fn branch_after(&self, scope: &Scope, alias: &Alias, turn: TurnId) -> Result<Option<History>, GatewayError> {
         let opened = self.gateway.store.open(scope, alias, Namespace::Session, Extent::At(turn)).await?;
-        Ok(opened.map(|before| History {
-            before: Some(before),
-            is_fresh: true,
-            target: Target::Branch { source: turn },
-            known: KnownPart::ByAlignment,
-        }))
+        let target = Target::Branch { source: turn };
+        Ok(opened.map(|before| History { before: Some(before), target, ..History::new() }))
     }
 
     /// Whether no later turn of the conversation was answered. Turns that failed or still run do not count. `None` if

@@ -74,6 +74,9 @@ pub(crate) fn admit(
             Target::Alias { .. } => create(connection, instance, admission),
         };
     };
+    if !is_expected(connection, &state, admission)? {
+        return Ok(AdmitOutcome::Stale);
+    }
     if let Some(refusal) = refusal(&state, admission) {
         return Ok(AdmitOutcome::Refused(refusal));
     }
@@ -97,6 +100,13 @@ pub(crate) fn admit(
         _ => Resolution::Created,
     };
     start(connection, instance, admission, state, resolution)
+}
+
+/// Whether a search by history finds what the caller has in memory.
+fn is_expected(connection: &Connection, state: &ConversationState, admission: &Admission) -> StoreResult<bool> {
+    let Some(expected) = &admission.expected_history else { return Ok(true) };
+    let found = histories::find(connection, &admission.scope, &expected.within, &expected.ends)?;
+    Ok(!state.ended && found.is_some_and(|found| found.turn == expected.turn))
 }
 
 /// For a request that names no conversation and found none: whether there is one now.

@@ -12,6 +12,7 @@ use herma_model::{
 };
 
 use crate::commit::Lease;
+use crate::history::ExpectedHistory;
 use crate::receipt::Receipt;
 use crate::snapshot::{Revision, Scope, Version};
 
@@ -191,6 +192,9 @@ pub struct Admission {
     /// The messages of a request for a new conversation, if they are a single opening. If a conversation has exactly
     /// these messages, added by a client, it waits for their answer: see [`AdmitOutcome::Waiting`].
     pub opening: Option<HistoryEnd>,
+    /// What a search by history has to find, if the caller has not searched. The outcome is `Stale` if it finds another
+    /// turn or none, or if the conversation has ended.
+    pub expected_history: Option<Box<ExpectedHistory>>,
     /// The unanswered last turn whose input this request repeats. The request becomes its next attempt.
     pub retry_of: Option<TurnId>,
     /// The unanswered turn, not the last one, that this request repeats. It begins anew at the end, with `messages` and

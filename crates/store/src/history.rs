@@ -24,6 +24,18 @@ pub struct FoundHistory {
     pub turn: TurnId,
 }
 
+/// The turn that a search by history has to find. A caller that has the conversation in memory need not search before
+/// it asks for the lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExpectedHistory {
+    /// Which conversations the search may find.
+    pub within: HistoryScope,
+    /// The ends to look for.
+    pub ends: HistoryEnds,
+    /// The turn with which the history in memory ends.
+    pub turn: TurnId,
+}
+
 /// What to look for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resembling {

@@ -43,7 +43,7 @@ pub use conversations::{
 pub use copy::{Copying, Restoration, RestoreIntent, RestoreOutcome};
 pub use error::StoreError;
 pub use events::{Event, EventPage, EventsFrom, KEPT_EVENTS};
-pub use history::{FoundHistory, HistoryEnds, HistoryScope, MOST_RESEMBLING, Resembling};
+pub use history::{ExpectedHistory, FoundHistory, HistoryEnds, HistoryScope, MOST_RESEMBLING, Resembling};
 pub use import::{
     Arrival, Fate, Import, ImportOutcome, ImportedCompaction, ImportedConversation, ImportedEntry, ImportedMessage,
     ImportedSession, Leaving,

@@ -253,7 +253,8 @@ impl<'a> PendingAdmission<'a> {
         reading: Reading,
         aligned: AlignedRequest<'_>,
     ) -> (Admission, AdmissionContext) {
-        let Reading { history: History { before, target, known, .. }, creation, conversation, retry } = reading;
+        let Reading { history: History { before, target, known, expected, .. }, creation, conversation, retry } =
+            reading;
         let opening = progress.opening;
         let AlignedRequest { input, intent, flaw } = aligned;
         let context = AdmissionContext {
@@ -294,6 +295,7 @@ impl<'a> PendingAdmission<'a> {
             client: self.request.identity.client.clone(),
             may_reopen: opening == Opening::MayRepeat,
             opening: progress.history.as_ref().and_then(RequestHistory::opening),
+            expected_history: expected,
             retry_of: input.retry_of,
             anew_of: input.anew_of,
             creation,

@@ -11,7 +11,8 @@ use herma_model::{
     Alias, ConversationId, HistoryDigest, HistoryEnd, HistoryReader, Message, Role, SessionKind, TurnId, Utterance,
 };
 use herma_store::{
-    ConversationRow, Extent, FoundHistory, HistoryScope, ListFilter, Resembling, Scope, Snapshot, Target,
+    ConversationRow, ExpectedHistory, Extent, FoundHistory, HistoryScope, ListFilter, Resembling, Scope, Snapshot,
+    Target,
 };
 use herma_turn::recognise::Connection;
 use herma_turn::{Recognised, Replacement, Transcript, may_be_missing, recognise};
@@ -97,12 +98,15 @@ impl PendingAdmission<'_> {
         {
             return Ok(history);
         }
+        if let Some(history) = self.in_memory(scope, asked).filter(|_| extent == Extent::View) {
+            return Ok(history);
+        }
         let found = match self.locate(scope, asked, extent).await? {
             Located::After(turn, known) => self.after_turn(scope, turn, known, extent).await?,
             Located::In(before, known) => {
                 let alias = own_alias(&before.facts.id.to_string())?;
                 let target = Target::Alias { alias, namespace: Namespace::Session, must_exist: true };
-                Some(History { before: Some(*before), is_fresh: true, target, known })
+                Some(History { before: Some(*before), target, known, ..History::new() })
             }
             Located::Anew(source) => Some(History { target: Target::Anew { source }, ..History::new() }),
             Located::Nowhere => None,
@@ -111,14 +115,39 @@ impl PendingAdmission<'_> {
         Ok(found.unwrap_or_else(History::new))
     }
 
-    /// Where the request continues.
-    async fn locate(&self, scope: &Scope, asked: &RequestHistory, extent: Extent) -> Result<Located, GatewayError> {
+    /// The conversation in memory that ends with the last answer of the request. The admission checks that a search
+    /// would find it too, so no search is needed before.
+    fn in_memory(&self, scope: &Scope, asked: &RequestHistory) -> Option<History> {
+        let (known, last) = *asked.answers.first()?;
+        let within = self.within();
+        let before = self.gateway.cache.take_history(scope.tenant, within.session_key.as_ref(), last.history)?;
+        let turn = before.messages.last()?.turn;
+        if before.unanswered.contains_key(&turn) || !scope.keys.sees(before.facts.session_key.as_ref()) {
+            return None;
+        }
+        let alias = own_alias(&turn.as_run().to_string()).ok()?;
+        Some(History {
+            before: Some(before),
+            is_fresh: false,
+            target: Target::Alias { alias, namespace: Namespace::Session, must_exist: true },
+            known: KnownPart::First(known),
+            expected: Some(Box::new(ExpectedHistory { within, ends: vec![asked.whole, last], turn })),
+        })
+    }
+
+    /// Which conversations the request may continue.
+    fn within(&self) -> HistoryScope {
         let destination = &self.request.destination;
-        let within = HistoryScope {
+        HistoryScope {
             session_key: self.request.caller.session_key.clone(),
             chat: destination.chat,
             kind: destination.kind,
-        };
+        }
+    }
+
+    /// Where the request continues.
+    async fn locate(&self, scope: &Scope, asked: &RequestHistory, extent: Extent) -> Result<Located, GatewayError> {
+        let within = self.within();
         if asked.answers.is_empty() && within.chat.is_none() {
             return Ok(Located::Nowhere);
         }

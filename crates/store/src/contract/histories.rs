@@ -10,8 +10,8 @@ use herma_model::{
 use super::World;
 use super::fixture::{finish, message, name, running};
 use crate::{
-    Admission, AdmitOutcome, Change, Children, Commit, Creation, EndOutcome, Extent, FoundHistory, HistoryScope,
-    Resembling, Running, Scope, Store, Target, TurnOutcome,
+    Admission, AdmitOutcome, Change, Children, Commit, Creation, EndOutcome, ExpectedHistory, Extent, FoundHistory,
+    HistoryScope, Resembling, Running, Scope, Store, Target, TurnOutcome,
 };
 
 /// The history of these texts: a user's, an answer, and so on.
@@ -92,6 +92,31 @@ pub async fn of_conversations_with_one_history_the_one_that_ends_there_counts<S:
     let ended = world.one.end(&world.scope, &name("one"), EndReason::Ended, world.now()).await.unwrap();
     assert!(matches!(ended, EndOutcome::Done(_)), "{ended:?}");
     assert_eq!(find(world, all(), &[&["a", "b"]]).await, Some((0, newer.turn)), "an ended one takes no turn");
+}
+
+pub async fn an_admission_checks_what_its_caller_expects_a_search_to_find<S: Store>(world: &World<S>) {
+    let older = turn(world, world.ask("one", "a"), &["a", "b"]).await;
+    let expecting = async |conversation: &str, turn: TurnId, within: HistoryScope| {
+        let ends = vec![history(&["a", "b", "c"]), history(&["a", "b"])];
+        let expected_history = Some(Box::new(ExpectedHistory { within, ends, turn }));
+        let ask = Admission { expected_history, ..world.ask(conversation, "c") };
+        let seen = world.seen(&world.one, &ask).await;
+        world.one.admit(Admission { seen, ..ask }).await.unwrap()
+    };
+    let all = || within(None, None);
+    let keyed = expecting("one", older.turn, within(Some("user-1"), None)).await;
+    assert!(matches!(keyed, AdmitOutcome::Stale), "of another key: {keyed:?}");
+    let chat = expecting("one", older.turn, within(None, Some(chat("mine")))).await;
+    assert!(matches!(chat, AdmitOutcome::Stale), "of no chat: {chat:?}");
+    let newer = turn(world, world.ask("two", "a"), &["a", "b"]).await;
+    let not_newest = expecting("one", older.turn, all()).await;
+    assert!(matches!(not_newest, AdmitOutcome::Stale), "another one is newer: {not_newest:?}");
+    let found = running(expecting("two", newer.turn, all()).await);
+    assert_eq!(found.facts.id, newer.facts.id);
+    answer(world, &found, &["a", "b", "c", "d"]).await;
+    world.one.end(&world.scope, &name("one"), EndReason::Ended, world.now()).await.unwrap();
+    let ended = expecting("one", older.turn, all()).await;
+    assert!(matches!(ended, AdmitOutcome::Stale), "it takes no turn: {ended:?}");
 }
 
 pub async fn histories_of_other_tenants_keys_and_kinds_are_not_found<S: Store>(world: &World<S>) {

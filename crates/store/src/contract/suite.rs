@@ -18,6 +18,7 @@ macro_rules! contract_suite {
             histories {
                 a_history_leads_to_the_turn_with_which_it_ends
                 of_conversations_with_one_history_the_one_that_ends_there_counts
+                an_admission_checks_what_its_caller_expects_a_search_to_find
                 histories_of_other_tenants_keys_and_kinds_are_not_found
                 of_many_equal_histories_the_one_that_ends_there_is_found
                 a_key_that_comes_later_hides_a_history_from_others
