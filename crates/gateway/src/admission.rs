@@ -114,8 +114,8 @@ impl PendingAdmission<'_> {
     ) -> Result<Admitted, GatewayError> {
         let Some(line) = waiting.line.take() else { return outcome };
         let why = outcome.as_ref().err().map_or_else(defect, given_up);
-        // The entries among the live turns go first. When the store says that the turn has ended, a repeated request may
-        // come at once and be registered under the same id.
+        // The entries among the live turns go first. When the store says that the turn has ended, a repeated request
+        // may come at once and be registered under the same id.
         let attempt_of = waiting.attempt_of.take().map(|attempt| attempt.turn());
         self.registered.leave();
         let _ = self.gateway.store.withdraw(scope, self.turn, why.clone(), mint::now()).await;

@@ -43,7 +43,8 @@ pub(crate) enum KnownPart {
     First(usize),
     /// All. A client has added them before, and now wants them answered.
     All,
-    /// Some: the client has put others in place of the rest. If none of them is new, the client wants its work continued.
+    /// Some: the client has put others in place of the rest. If none of them is new, the client wants its work
+    /// continued.
     Replaced(Box<Replacement>),
 }
 

@@ -117,7 +117,8 @@ impl Candidate {
     }
 }
 
-/// Of the turns that ended with a history, the newest one with which its conversation ends. If there is none, the newest.
+/// Of the turns that ended with a history, the newest one with which its conversation ends. If there is none, the
+/// newest.
 fn alike(
     connection: &Connection,
     scope: &Scope,
@@ -159,7 +160,8 @@ fn best(mut rows: Rows<'_>, scope: &Scope, within: &HistoryScope) -> rusqlite::R
     Ok(newest)
 }
 
-/// The turn in which a client added the last of these messages, if they are a whole transcript that waits for an answer.
+/// The turn in which a client added the last of these messages, if they are a whole transcript that waits for an
+/// answer.
 pub(crate) fn waiting(
     connection: &Connection,
     scope: &Scope,

@@ -120,9 +120,9 @@ fn by_key(
 /// number.
 ///
 /// A delivered turn that has ended counts only if the retry shows that its client has not seen the answer. A run that
-/// still runs counts, although its id was delivered. A request counts as overtaken only if its client is gone. If the client still waits, it is a new request with the same words. An attempt
-/// whose process died while it waited counts only if there is no other, because it may have waited to repeat a failed
-/// turn.
+/// still runs counts, although its id was delivered. A request counts as overtaken only if its client is gone. If the
+/// client still waits, it is a new request with the same words. An attempt whose process died while it waited counts
+/// only if there is no other, because it may have waited to repeat a failed turn.
 fn by_fingerprint(
     connection: &Connection,
     instance: &Instance,

@@ -143,8 +143,8 @@ fn replaced_before_end(request: &[Utterance], transcript: Transcript<'_>) -> Opt
 }
 
 /// A context in which messages of the transcript are repeated, but not its end. The last message is new. The other
-/// unknown messages stand in place of what is missing. A message with the summary that the client has asked for is never
-/// new. If it is the last one, nothing is: the client has compacted its context in the middle of its work.
+/// unknown messages stand in place of what is missing. A message with the summary that the client has asked for is
+/// never new. If it is the last one, nothing is: the client has compacted its context in the middle of its work.
 fn replaced_as_whole(request: &[Utterance], transcript: Transcript<'_>, summary: Option<&str>) -> Option<Replacement> {
     let mut parts = Parts::of(request, shown(transcript.messages, transcript));
     let has_summary = |at: &usize| {

@@ -23,8 +23,8 @@ const AMOUNT: &str = "a number of at least 0, such as 0.25";
 /// One model, or all models whose names begin alike.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelConfig {
-    /// Its name at the model server. Of a pattern such as `local/*`: [`ModelConfig::REST`] stands for what follows `local/`, and the
-    /// pattern itself for the name as it is.
+    /// Its name at the model server. Of a pattern such as `local/*`: [`ModelConfig::REST`] stands for what follows
+    /// `local/`, and the pattern itself for the name as it is.
     pub upstream_model: String,
     /// Its model server, if not that of `[upstream]`.
     pub base_url: Option<BaseUrl>,

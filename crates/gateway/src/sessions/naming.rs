@@ -108,8 +108,9 @@ impl Sessions<'_> {
         Ok(Destination { kind, parent, ..Destination::from(ConversationRef::New) })
     }
 
-    /// The conversation that was last used under a helper's chat. Front ends ask for a title at the same time as the first
-    /// question, and the request for the title may be faster. So a chat that has no conversation yet is waited for.
+    /// The conversation that was last used under a helper's chat. Front ends ask for a title at the same time as the
+    /// first question, and the request for the title may be faster. So a chat that has no conversation yet is waited
+    /// for.
     async fn chat_of_helper(
         &self,
         chat: ChatId,

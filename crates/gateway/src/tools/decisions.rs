@@ -1,7 +1,7 @@
 //! What people decide about calls with which an earlier response ended, as the input of a turn.
 //!
-//! A request that answers such a question may bring no message. Its decisions are stored with the admission. So the turn
-//! has input that a further attempt is recognised by, and a call is stored as decided before it is made.
+//! A request that answers such a question may bring no message. Its decisions are stored with the admission. So the
+//! turn has input that a further attempt is recognised by, and a call is stored as decided before it is made.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! `herma sessions`: one file per verb. They work on the local store and need no server.
 //!
-//! Verbs read and change conversations by [`herma_gateway::Sessions`], as all front doors do. Only `export` and `import`
-//! need the store itself, because they move whole conversations.
+//! Verbs read and change conversations by [`herma_gateway::Sessions`], as all front doors do. Only `export` and
+//! `import` need the store itself, because they move whole conversations.
 //!
 //! - [`local_store`]: opens the store and the tenant, as the conversations of that tenant or with a gateway.
 //! - [`explain`]: says what to do about an error.

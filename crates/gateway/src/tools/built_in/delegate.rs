@@ -53,8 +53,8 @@ pub(super) async fn run(gateway: &Arc<Gateway>, context: &CallContext, arguments
 }
 
 impl Gateway {
-    /// What the model is told of a call whose turn was stopped before the call had a result. Of a delegation, it is told
-    /// what the children had answered. Those that still run are cancelled with the call.
+    /// What the model is told of a call whose turn was stopped before the call had a result. Of a delegation, it is
+    /// told what the children had answered. Those that still run are cancelled with the call.
     pub(crate) async fn cut_off_call(&self, turn: &RunningTurn, call: &OwnCall) -> String {
         if &*call.server != BUILT_IN || &*call.tool != DELEGATE_TASK {
             return UNCERTAIN.to_owned();
