@@ -227,6 +227,9 @@ fn repeat(
     if earlier.state == TurnState::Cancelled && earlier.is_cancelled_by_id {
         return Ok(Some(AdmitOutcome::Joined(earlier.turn)));
     }
+    if admission.own_history_alone && earlier.state.is_unanswered() && was_followed(connection, earlier)? {
+        return Ok(None);
+    }
     let over = earlier.state.is_unanswered()
         || (earlier.state.is_live() && instance.is_dead(connection, earlier.owner, earlier.key)?);
     if !over || earlier.state.is_unanswered() && waits_again(connection, instance, earlier.turn)? {
@@ -250,6 +253,19 @@ fn repeat(
         }
         Target::Alias { .. } => None,
     })
+}
+
+/// Whether messages of other turns follow a turn in its conversation.
+fn was_followed(connection: &Connection, earlier: &EarlierTurn) -> StoreResult<bool> {
+    let last: Option<i64> = connection
+        .prepare_cached(
+            "SELECT m.turn_pk FROM conversations c JOIN sessions s ON s.conversation_pk = c.pk
+             JOIN messages m ON m.session_pk = s.pk WHERE c.id = ?1 AND m.turn_pk > 0
+             ORDER BY s.pk DESC, m.seq DESC LIMIT 1",
+        )
+        .and_then(|mut select| select.query_row([earlier.conversation.uuid().as_bytes()], |row| row.get(0)).optional())
+        .translated()?;
+    Ok(last.is_some_and(|last| last != earlier.key))
 }
 
 /// Whether an attempt waits under the id of a failed turn, in a living process.

@@ -195,6 +195,9 @@ pub struct Admission {
     /// What a search by history has to find, if the caller has not searched. The outcome is `Stale` if it finds another
     /// turn or none, or if the conversation has ended.
     pub expected_history: Option<Box<ExpectedHistory>>,
+    /// Whether the model may be shown only what the request itself has. Such a request is no further attempt of a turn
+    /// after which others were answered: it would begin anew behind their words.
+    pub own_history_alone: bool,
     /// The unanswered last turn whose input this request repeats. The request becomes its next attempt.
     pub retry_of: Option<TurnId>,
     /// The unanswered turn, not the last one, that this request repeats. It begins anew at the end, with `messages` and

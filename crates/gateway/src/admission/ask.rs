@@ -296,6 +296,8 @@ impl<'a> PendingAdmission<'a> {
             may_reopen: opening == Opening::MayRepeat,
             opening: progress.history.as_ref().and_then(RequestHistory::opening),
             expected_history: expected,
+            // Clients know the id of a visible turn, so its request keeps that turn.
+            own_history_alone: self.request.shows_its_own_history_alone() && !self.request.is_visible_while_queued(),
             retry_of: input.retry_of,
             anew_of: input.anew_of,
             creation,

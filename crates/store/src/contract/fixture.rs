@@ -191,6 +191,7 @@ impl<S: Store> World<S> {
             client: ClientConnection::default(),
             may_reopen: true,
             opening: None,
+            own_history_alone: false,
             expected_history: None,
             retry_of: None,
             anew_of: None,

@@ -123,3 +123,17 @@ pub async fn an_unanswered_turn_of_no_name_is_tried_again_where_it_was<S: Store>
         "{outcome:?}"
     );
 }
+
+pub async fn a_request_with_its_own_history_alone_does_not_begin_anew_behind_others<S: Store>(world: &World<S>) {
+    let failed = running(world.admit(&world.one, attempt(0, world.ask("trip", "a"))).await);
+    world.leave(&world.one, &failed, TurnState::Failed, None).await;
+    let retry = |alone| Admission { own_history_alone: alone, ..attempt(1, world.ask_anew("a")) };
+    let outcome = world.two.admit(retry(true)).await.unwrap();
+    assert!(matches!(outcome, AdmitOutcome::RetryIn(_, turn) if turn == failed.turn), "{outcome:?}");
+    world.talk(&world.one, "trip", "b", "c").await;
+    let outcome = world.two.admit(retry(false)).await.unwrap();
+    assert!(matches!(outcome, AdmitOutcome::RetryIn(_, turn) if turn == failed.turn), "{outcome:?}");
+    let own = running(world.two.admit(retry(true)).await.unwrap());
+    assert_ne!(own.facts.id, failed.facts.id);
+    world.answer(&world.two, &own, "d").await;
+}

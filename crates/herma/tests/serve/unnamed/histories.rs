@@ -271,3 +271,23 @@ async fn a_message_of_another_client_that_failed_is_not_shown() {
     ann.send(&gateway).await.expect(200);
     assert!(!gateway.context().iter().any(|line| line.contains("Bob")), "{:?}", gateway.context());
 }
+
+#[tokio::test]
+async fn a_failed_message_that_comes_again_behind_another_clients_turn_makes_a_branch() {
+    let gateway = TestGateway::with_settings(&[("HERMA_UPSTREAM__RETRIES", "0")]).await;
+    let mut ann = Thread::default();
+    let first = ann.say(&gateway, "hello", "hi").await;
+    let mut bob = ann.clone();
+    ann.headers.push(("idempotency-key", "k".to_owned()));
+    ann.history.push(user("Ann's question"));
+    gateway.upstream.push(Reply::status(400, "no"));
+    assert_eq!(ann.send(&gateway).await.status, 502);
+    bob.say(&gateway, "I am Bob", "hello Bob").await;
+    let again = ann.ask(&gateway, "her answer").await;
+    assert_eq!(session(&again).1, "branched");
+    assert_eq!(gateway.context(), ["user: hello", "assistant: hi", "user: Ann's question"]);
+    ann.headers.clear();
+    let next = ann.say(&gateway, "more", "yes").await;
+    assert_eq!(session(&next), (session(&again).0, "head"));
+    assert_ne!(session(&next).0, session(&first).0);
+}
