@@ -80,7 +80,13 @@ pub(crate) fn admit(
     if let Some(refusal) = refusal(&state, admission) {
         return Ok(AdmitOutcome::Refused(refusal));
     }
+    let version = state.version;
     let ahead = turn_ahead(connection, instance, &mut state, admission)?;
+    // The turn of a dead owner was ended just now. A retry may be a further attempt of it, and would be a turn of its
+    // own if it waited without knowing that.
+    if state.version != version && admission.ticket.is_none() && admission.retry.may_repeat() {
+        return Ok(AdmitOutcome::Stale);
+    }
     check_revision(connection, &state, admission, ahead.is_some())?;
     if let Some(ahead) = ahead
         && (admission.policy != TurnPolicy::Branch || admission.is_further_attempt() || state.provisional)

@@ -137,3 +137,17 @@ pub async fn a_request_with_its_own_history_alone_does_not_begin_anew_behind_oth
     assert_ne!(own.facts.id, failed.facts.id);
     world.answer(&world.two, &own, "d").await;
 }
+
+pub async fn a_retry_behind_waiting_turns_is_an_attempt_of_the_turn_whose_owner_is_gone<S: Store>(world: &World<S>) {
+    let first = running(world.admit(&world.one, attempt(0, world.ask("trip", "a"))).await);
+    let waiting = world.queue(&world.two, world.ask("trip", "b")).await;
+    world.one.close().await;
+    let mut retry = attempt(1, world.ask("trip", "a"));
+    retry.seen = world.seen(&world.two, &retry).await;
+    let outcome = world.two.admit(retry.clone()).await.unwrap();
+    assert!(matches!(outcome, AdmitOutcome::Stale | AdmitOutcome::RetryIn(..)), "{outcome:?}");
+    let outcome = world.two.admit(retry).await.unwrap();
+    assert!(matches!(outcome, AdmitOutcome::RetryIn(_, turn) if turn == first.turn), "{outcome:?}");
+    let next = running(world.admit(&world.two, waiting).await);
+    world.answer(&world.two, &next, "c").await;
+}

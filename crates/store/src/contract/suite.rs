@@ -151,6 +151,7 @@ macro_rules! contract_suite {
                 a_retracted_turn_frees_its_key
             }
             sdk_retries {
+                a_retry_behind_waiting_turns_is_an_attempt_of_the_turn_whose_owner_is_gone
                 a_request_with_its_own_history_alone_does_not_begin_anew_behind_others
                 a_retry_joins_a_running_turn
                 a_retry_joins_an_answer_that_was_not_delivered
