@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::alias::{Alias, Namespace};
 use crate::compaction::{CompactionAction, CompactionOutcome, CompactionTrigger, MadeBy};
+use crate::editor::ToolMode;
 use crate::generation::FinishReason;
 use crate::ids::{CompactionId, ConversationId, MessageId, SessionId, TurnId};
 use crate::kind::{CreatorKind, EndReason, ParentRelation, SessionKind};
@@ -81,6 +82,12 @@ pub struct CopiedConversation {
     /// The working directory of the agent that held it, if it had one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
+    /// Which tool calls an editor's turns may make, if that was chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_mode: Option<ToolMode>,
+    /// The model that was chosen in an editor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chosen_model: Option<String>,
     /// What a client attached, as a JSON object.
     #[serde(default, with = "crate::text::optional_json", skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Arc<str>>,

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::kind::stored_enum;
 use crate::message::Payload;
+use crate::text_run::TextRun;
 use crate::turn::{FailureCode, TurnFailure};
 use crate::usage::Usage;
 
@@ -175,11 +176,13 @@ impl Answer {
     }
 }
 
-/// What a model server sends. A streamed call yields any number of deltas, then `Finished`. A call that is not streamed
-/// yields `Answered` alone.
+/// What a model server sends. A streamed call yields any number of texts and deltas, then `Finished`. A call that is
+/// not streamed yields `Answered` alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelEvent {
-    /// A piece of a streamed answer.
+    /// Pieces of a streamed answer that have text and nothing else.
+    Text(TextRun),
+    /// Any other piece of a streamed answer.
     Delta(Delta),
     /// The end of a streamed answer.
     Finished(Finish),

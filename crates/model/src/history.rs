@@ -129,7 +129,14 @@ mod tests {
 
     #[test]
     fn a_turn_counts_as_its_client_was_shown_it() {
-        let own = OwnCall { id: "x".into(), server: "s".into(), tool: "t".into(), asks: false, waits: false };
+        let own = OwnCall {
+            id: "x".into(),
+            server: "s".into(),
+            tool: "t".into(),
+            asks: false,
+            waits: false,
+            max_output: None,
+        };
         let mut step = said(Role::Assistant, "Let me see.");
         step.calls = Arc::from([own.id.clone()]);
         let step = step.with_own_calls(&[own]);

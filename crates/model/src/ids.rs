@@ -35,6 +35,29 @@ fn is_hex32(text: &str) -> bool {
     text.len() == 32 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
+/// The text of an id, without an allocation: a prefix and 32 digits.
+struct IdText {
+    bytes: [u8; Self::MOST],
+    length: usize,
+}
+
+impl IdText {
+    const MOST: usize = 40;
+
+    /// The prefix must not be longer than eight bytes.
+    fn new(prefix: &'static str, uuid: Uuid) -> Self {
+        let mut bytes = [0; Self::MOST];
+        let (begins, digits) = bytes.split_at_mut(prefix.len());
+        begins.copy_from_slice(prefix.as_bytes());
+        let length = prefix.len() + uuid.simple().encode_lower(digits).len();
+        Self { bytes, length }
+    }
+
+    fn as_str(&self) -> &str {
+        str::from_utf8(&self.bytes[..self.length]).unwrap_or_default()
+    }
+}
+
 macro_rules! own_id {
     ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
         $(#[$doc])*
@@ -58,7 +81,7 @@ macro_rules! own_id {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "{}{}", $prefix, self.0.simple())
+                f.write_str(IdText::new($prefix, self.0).as_str())
             }
         }
 
@@ -82,7 +105,7 @@ macro_rules! own_id {
 
         impl Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
+                serializer.serialize_str(IdText::new($prefix, self.0).as_str())
             }
         }
 
@@ -238,7 +261,7 @@ impl SessionId {
 
     /// A session id that Herma makes.
     pub fn from_uuid(uuid: Uuid) -> Self {
-        Self(Arc::from(format!("sess_{}", uuid.simple()).as_str()))
+        Self(Arc::from(IdText::new("sess_", uuid).as_str()))
     }
 
     /// The id as text.

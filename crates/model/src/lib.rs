@@ -6,10 +6,12 @@
 pub mod alias;
 pub mod compaction;
 pub mod copy;
+pub mod editor;
 pub mod event;
 pub mod generation;
 pub mod history;
 pub mod ids;
+pub mod key_limits;
 pub mod kind;
 pub mod limits;
 pub mod message;
@@ -19,6 +21,7 @@ pub mod rewind;
 pub mod session_key;
 pub mod step;
 pub mod text;
+pub mod text_run;
 pub mod time;
 pub mod tokens;
 pub mod tool;
@@ -28,19 +31,22 @@ pub mod usage;
 
 pub use alias::{Alias, InvalidName};
 pub use compaction::{Base, Compaction, Summary};
+pub use editor::{EditorSettings, ToolMode};
 pub use event::{ConversationEvent, EventId, EventKind};
 pub use generation::{Answer, Delta, FinishReason, ModelCall, ModelEvent, ModelFailure, Params, Retries};
 pub use history::{ChatId, HistoryDigest, HistoryEnd, HistoryReader};
 pub use ids::{
     ApiKeyId, CompactionId, ConversationId, MessageId, ResponseId, RunId, SessionId, TenantId, TurnId, TurnName,
 };
+pub use key_limits::{InvalidRate, KeyLimits, Rate};
 pub use kind::{CreatorKind, EndReason, InvalidDeclaration, ParentRelation, SessionKind};
-pub use message::{CallId, Digest, Message, MessageStatus, NewMessage, Payload, Role, Seq, Utterance};
+pub use message::{CallId, Digest, FieldDigest, Message, MessageStatus, NewMessage, Payload, Role, Seq, Utterance};
 pub use principal::Principal;
 pub use provenance::{ConversationFacts, Provenance, Resolution, SessionFacts};
 pub use rewind::{Rewinds, RewoundRange};
 pub use session_key::{KeyScope, SessionKey};
 pub use step::Step;
+pub use text_run::TextRun;
 pub use time::Timestamp;
 pub use tool::{ApprovalAnswer, ApprovalChoice, CallEnd, CallStatus, ChildAnswer, Decision, EarlierCall, OwnCall};
 pub use turn::{Fence, StopKind, TurnFailure, TurnState, Unanswered};

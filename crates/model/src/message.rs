@@ -91,15 +91,29 @@ pub struct Digest(pub [u8; 16]);
 impl Digest {
     /// Digests a sequence of fields. Borders between fields count, so `["ab", "c"]` and `["a", "bc"]` differ.
     pub fn of_fields<'a>(fields: impl IntoIterator<Item = &'a [u8]>) -> Self {
-        let mut hash = Sha256::new();
-        for field in fields {
-            hash.update((field.len() as u64).to_le_bytes());
-            hash.update(field);
-        }
-        let full = hash.finalize();
+        let mut digest = FieldDigest::default();
+        fields.into_iter().for_each(|field| digest.add(field));
+        digest.finish()
+    }
+}
+
+/// A digest that is made field by field, as [`Digest::of_fields`] makes it.
+#[derive(Clone, Default)]
+pub struct FieldDigest(Sha256);
+
+impl FieldDigest {
+    /// Adds a field.
+    pub fn add(&mut self, field: &[u8]) {
+        self.0.update((field.len() as u64).to_le_bytes());
+        self.0.update(field);
+    }
+
+    /// The digest of the fields so far.
+    pub fn finish(self) -> Digest {
+        let full = self.0.finalize();
         let mut short = [0; 16];
         short.copy_from_slice(&full[..16]);
-        Self(short)
+        Digest(short)
     }
 }
 
@@ -125,6 +139,19 @@ impl<'de> Deserialize<'de> for Digest {
 }
 
 const NOT_A_DIGEST: &str = "not 32 hex digits";
+
+/// What some models put around their thoughts.
+const THOUGHTS: (&str, &str) = ("<think>", "</think>");
+
+/// An answer without the `<think>` block that it begins with. Many clients take the block out before they send the
+/// answer back. An answer that has nothing else stays as it is.
+pub fn without_thoughts(trimmed: &str) -> &str {
+    let Some(thoughts) = trimmed.strip_prefix(THOUGHTS.0) else { return trimmed };
+    match thoughts.split_once(THOUGHTS.1).map(|(_, said)| said.trim_start()) {
+        None | Some("") => trimmed,
+        Some(said) => said,
+    }
+}
 
 /// A message without its place in a transcript.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -152,11 +179,28 @@ impl Utterance {
     /// Digest of a message that has only text. White space around the text and the kind of line ends do not count. An
     /// empty text counts as no text.
     pub fn text_digest(role: Role, text: &str) -> Digest {
+        let said = if role == Role::Assistant { without_thoughts(text.trim()) } else { text.trim() };
         let role = role.as_str().as_bytes();
-        match text.trim() {
+        match said {
             "" => Digest::of_fields([role]),
             text => Digest::of_fields([role, b"text", text.replace("\r\n", "\n").as_bytes()]),
         }
+    }
+
+    /// The same answer without the `<think>` block that it begins with. `None` if it begins with none.
+    pub fn without_thoughts(&self) -> Option<Self> {
+        let json = self.payload.as_json().strip_prefix(r#"{"role":"assistant","content":""#)?;
+        let begins = json.trim_start_matches(|c: char| c == ' ' || "\\nrt".contains(c)).starts_with(THOUGHTS.0);
+        let mut message: Value = serde_json::from_str(self.payload.as_json()).ok().filter(|_| begins)?;
+        let text = message["content"].as_str()?.trim();
+        let said = without_thoughts(text);
+        if said == text {
+            return None;
+        }
+        message["content"] = Value::String(said.to_owned());
+        let payload = message.to_string();
+        let tokens = crate::tokens::estimate(&payload);
+        Some(Self { tokens, payload: Payload::from_json(payload), ..self.clone() })
     }
 
     /// The streamed text of an answer that was cut off.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::ids::{ApiKeyId, TenantId};
+use crate::key_limits::KeyLimits;
 use crate::session_key::KeyScope;
 
 /// A tenant, the API key that authenticated it, and the session keys that it may use.
@@ -16,4 +17,14 @@ pub struct Principal {
     pub key: Option<ApiKeyId>,
     /// The session keys that it may use.
     pub session_keys: KeyScope,
+    /// What its API key may not do.
+    pub limits: KeyLimits,
+}
+
+impl Principal {
+    /// The operator of a tenant: no API key, and no limits.
+    pub const fn operator(tenant: TenantId, tenant_name: Arc<str>) -> Self {
+        let limits = KeyLimits { read_only: false, expires_at: None, rate: None, max_turns: None };
+        Self { tenant, tenant_name, key: None, session_keys: KeyScope::All, limits }
+    }
 }

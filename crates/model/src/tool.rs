@@ -47,6 +47,10 @@ pub struct OwnCall {
     /// Whether it is not made before all questions about calls of the same message are answered.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub waits: bool,
+    /// Most characters of its result. Only for calls of [`DELEGATE_TASK`]: if the turn's process dies, another process
+    /// writes their result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_output: Option<usize>,
 }
 
 stored_enum!(
@@ -87,6 +91,21 @@ impl ApprovalChoice {
 }
 
 impl OwnCall {
+    /// What the model is told of a call whose turn was cut off before the call had a result. Of a delegation, it is
+    /// told what the children had answered.
+    pub fn cut_off(&self, children: &[ChildAnswer]) -> String {
+        match (children, self.max_output) {
+            ([], _) => UNCERTAIN.to_owned(),
+            (children, Some(most)) => cut(delegated(children), most),
+            (children, None) => delegated(children),
+        }
+    }
+
+    /// Whether it is a call of [`DELEGATE_TASK`].
+    pub fn delegates(&self) -> bool {
+        &*self.server == BUILT_IN && &*self.tool == DELEGATE_TASK
+    }
+
     /// The result of a call whose turn ended while people were asked about its message. `answer` is what a person
     /// answered about this call. No call of such a message was made.
     pub fn not_allowed_yet(&self, answer: Option<ApprovalAnswer>) -> Utterance {
@@ -326,6 +345,15 @@ pub fn delegated(children: &[ChildAnswer]) -> String {
     serde_json::to_string(children).unwrap_or_else(|_| UNCERTAIN.to_owned())
 }
 
+/// A result of at most this many characters. What is left out is said.
+pub fn cut(mut text: String, most: usize) -> String {
+    let Some((end, _)) = text.char_indices().nth(most) else { return text };
+    let all = text.chars().count();
+    text.truncate(end);
+    text.push_str(&format!("\n[The result was cut here: {most} of {all} characters are shown.]"));
+    text
+}
+
 /// The calls of Herma's own tools that have no result among the messages of one attempt of a turn, in order.
 ///
 /// After a crash it is not known whether they were made.
@@ -348,7 +376,14 @@ mod tests {
     use super::*;
 
     fn call(id: &str) -> OwnCall {
-        OwnCall { id: id.into(), server: "files".into(), tool: "read".into(), asks: false, waits: false }
+        OwnCall {
+            id: id.into(),
+            server: "files".into(),
+            tool: "read".into(),
+            asks: false,
+            waits: false,
+            max_output: None,
+        }
     }
 
     fn calling(ids: &[&str]) -> Utterance {
@@ -415,6 +450,12 @@ mod tests {
                 + r#"{"conversation_id":"conv_00000000000000000000000000000003","status":"interrupted","answer":null}]"#
         );
         assert_eq!(delegated(&[]), "[]");
+    }
+
+    #[test]
+    fn a_result_is_cut_between_characters_and_says_so() {
+        assert_eq!(cut("äöü".to_owned(), 3), "äöü");
+        assert_eq!(cut("äöü".to_owned(), 2), "äö\n[The result was cut here: 2 of 3 characters are shown.]");
     }
 
     #[test]

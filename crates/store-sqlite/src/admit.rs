@@ -7,15 +7,15 @@ use std::sync::Arc;
 
 use herma_model::{
     Fence, InvalidDeclaration, Message, MessageId, NewMessage, Resolution, Seq, SessionKey, SessionKind, StopKind,
-    TurnId,
+    TenantId, Timestamp, TurnId, TurnName,
 };
 use herma_store::{
-    Admission, AdmitOutcome, Creation, ExpectedRevision, HistoryScope, Intent, Lease, Receipt, Refusal, Revision,
-    Running, Seen, StoreError, Target, Ticket, TurnPolicy, Version,
+    Admission, AdmitOutcome, Creation, ExpectedRevision, FoundHistory, HistoryScope, Intent, Lease, Receipt, Refusal,
+    Revision, Running, Seen, StoreError, Target, Ticket, TurnPolicy, Version,
 };
 use rusqlite::{Connection, params};
 
-use crate::attempt::{NewLease, WaitsAs, attempt_at_the_end, first_attempt, next_attempt, waits_as};
+use crate::attempt::{NewLease, TurnRow, WaitsAs, attempt_at_the_end, first_attempt, next_attempt, waits_as};
 use crate::branch::{self, TurnBranch};
 use crate::conversation;
 use crate::failure::{StoreResult, Translate};
@@ -26,7 +26,7 @@ use crate::queue::{self, NewWaiter};
 use crate::rows::ConversationState;
 use crate::tables::insert_message;
 use crate::takeover::{self, TakeoverReason, take_over};
-use crate::{histories, retry, snapshot, waiting};
+use crate::{admissions, histories, retry, snapshot, waiting};
 
 /// Decides an admission. What is written is kept unless the outcome is `Refused`.
 pub(crate) fn admit(
@@ -34,6 +34,9 @@ pub(crate) fn admit(
     instance: &mut Instance,
     admission: &Admission,
 ) -> StoreResult<AdmitOutcome> {
+    if !is_for_its_conversation_alone(admission) {
+        admissions::write_out_all(connection)?;
+    }
     if admission.ticket.is_none()
         && let Some(outcome) = retry::recognise(connection, instance, admission)?
     {
@@ -108,11 +111,28 @@ pub(crate) fn admit(
     start(connection, instance, admission, state, resolution)
 }
 
+/// Whether an admission looks at no turn of another conversation, and at no turn by its id. The fingerprint is
+/// [`retry`]'s matter.
+fn is_for_its_conversation_alone(admission: &Admission) -> bool {
+    let target_is_its_own = match &admission.target {
+        Target::Alias { alias, .. } => TurnName::parse(alias.as_str()).is_none(),
+        Target::New => true,
+        Target::Branch { .. } | Target::Anew { .. } => false,
+    };
+    target_is_its_own
+        && admission.ticket.is_none()
+        && !admission.takes_over
+        && !admission.is_further_attempt()
+        && admission.retry.idempotency.is_none()
+        && admission.creation.parent.is_none()
+}
+
 /// Whether a search by history finds what the caller has in memory.
 fn is_expected(connection: &Connection, state: &ConversationState, admission: &Admission) -> StoreResult<bool> {
     let Some(expected) = &admission.expected_history else { return Ok(true) };
     let found = histories::find(connection, &admission.scope, &expected.within, &expected.ends)?;
-    Ok(!state.ended && found.is_some_and(|found| found.turn == expected.turn))
+    let is_here = |found: FoundHistory| found.turn == expected.turn && found.conversation == state.facts.id;
+    Ok(!state.ended && found.is_some_and(is_here))
 }
 
 /// For a request that names no conversation and found none: whether there is one now.
@@ -158,11 +178,14 @@ fn not_repeated(connection: &Connection, instance: &Instance, admission: &Admiss
 fn find(connection: &Connection, admission: &Admission) -> StoreResult<Option<(ConversationState, Resolution)>> {
     let Target::Alias { alias, namespace, .. } = &admission.target else { return Ok(None) };
     let found = snapshot::find(connection, admission.scope.tenant, alias, *namespace)?;
-    Ok(found.map(|(state, session)| {
-        let resolution =
-            if session.is_none_or(|session| session == state.head) { Resolution::Head } else { Resolution::Moved };
-        (state, resolution)
-    }))
+    let Some((mut state, session)) = found else { return Ok(None) };
+    if state.has_admission {
+        admissions::write_out(connection, state.key)?;
+        state = snapshot::load(connection, state.key)?;
+    }
+    let resolution =
+        if session.is_none_or(|session| session == state.head) { Resolution::Head } else { Resolution::Moved };
+    Ok(Some((state, resolution)))
 }
 
 fn refusal(state: &ConversationState, admission: &Admission) -> Option<Refusal> {
@@ -334,6 +357,16 @@ fn start(
     let fence = state.fence + 1;
     let brings_key = admission.session_key.is_some() && state.facts.session_key.is_none();
     let lease = NewLease { owner: instance.key(connection, admission.now)?, fence, resolution, brings_key };
+    if matches!(resolution, Resolution::Head | Resolution::Moved)
+        && !brings_key
+        && let Some(message) = admissions::only_message(admission, &state)
+    {
+        let given = (lease.owner, fence, resolution);
+        let key = admissions::add(connection, instance, admission, message, &state, given)?;
+        let row = TurnRow { key, id: admission.turn, attempt: 1, started_at: admission.now, usage: None };
+        let message = stored_message(&state, &row, state.next_seq, message.clone(), admission.now);
+        return Ok(running(instance, admission, state, &row, lease, vec![message]));
+    }
     let ticket = match admission.ticket {
         None if admission.takes_over => {
             Some(Ticket(queue::enter_again(connection, instance, admission, &state, resolution)?.0))
@@ -350,17 +383,9 @@ fn start(
     let mut messages = Vec::with_capacity(admission.messages.len());
     for (nth, (seq, message)) in (state.next_seq..).zip(&admission.messages).enumerate() {
         let id = if row.id == admission.turn { message.id } else { MessageId::brought(row.id, row.attempt, nth) };
-        let message = &NewMessage { id, said: message.said.clone() };
-        insert_message(connection, state.head, seq, row.key, row.attempt, message, admission.now)?;
-        messages.push(Arc::new(Message {
-            id: message.id,
-            seq: Seq(seq),
-            session: state.facts.head.id.clone(),
-            turn: row.id,
-            attempt: row.attempt,
-            created_at: admission.now,
-            said: message.said.clone(),
-        }));
+        let message = NewMessage { id, said: message.said.clone() };
+        insert_message(connection, state.head, seq, row.key, row.attempt, &message, admission.now)?;
+        messages.push(stored_message(&state, &row, seq, message, admission.now));
     }
     if let Some(waited_in) = waited_in {
         queue::count(connection, waited_in, -1)?;
@@ -383,13 +408,44 @@ fn start(
     retry::bind(connection, admission, row.key)?;
     if brings_key {
         state.facts.session_key.clone_from(&admission.session_key);
-        store_session_key(connection, &state)?;
+        store_session_key(connection, admission.scope.tenant, &state)?;
     }
     if let Some(ticket) = ticket {
         instance.live.remove(&ticket.0);
     }
+    Ok(running(instance, admission, state, &row, lease, messages))
+}
+
+/// A message of a turn that starts, at its place.
+fn stored_message(
+    state: &ConversationState,
+    row: &TurnRow,
+    seq: i64,
+    NewMessage { id, said }: NewMessage,
+    now: Timestamp,
+) -> Arc<Message> {
+    Arc::new(Message {
+        id,
+        seq: Seq(seq),
+        session: state.facts.head.id.clone(),
+        turn: row.id,
+        attempt: row.attempt,
+        created_at: now,
+        said,
+    })
+}
+
+/// The outcome for a turn that has got the lease.
+fn running(
+    instance: &mut Instance,
+    admission: &Admission,
+    state: ConversationState,
+    row: &TurnRow,
+    NewLease { fence, resolution, .. }: NewLease,
+    messages: Vec<Arc<Message>>,
+) -> AdmitOutcome {
     instance.live.insert(row.key, Fence(fence));
-    Ok(AdmitOutcome::Running(Box::new(Running {
+    AdmitOutcome::Running(Box::new(Running {
         turn: row.id,
         attempt: row.attempt,
         lease: Lease {
@@ -410,16 +466,16 @@ fn start(
         started_at: row.started_at,
         usage: row.usage,
         durable: Receipt::durable(),
-    })))
+    }))
 }
 
 /// Gives a conversation its session key. This is a separate statement, so that the index of keys is not written with
-/// every turn.
-fn store_session_key(connection: &Connection, state: &ConversationState) -> StoreResult<()> {
+/// every turn. Earlier turns are found under this key from now on.
+fn store_session_key(connection: &Connection, tenant: TenantId, state: &ConversationState) -> StoreResult<()> {
     let key = state.facts.session_key.as_ref().map(SessionKey::as_str);
     connection
         .prepare_cached("UPDATE conversations SET session_key = ?2 WHERE pk = ?1")
         .and_then(|mut update| update.execute(params![state.key, key]))
-        .map(drop)
-        .translated()
+        .translated()?;
+    if state.next_seq > 1 { histories::change_key(connection, tenant, state.key, key) } else { Ok(()) }
 }

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use herma_model::{ApprovalAnswer, ApprovalChoice, CallId, Message, OwnCall, Role, SessionKey, Timestamp, TurnId};
+use herma_model::{ApprovalAnswer, ApprovalChoice, CallId, Message, OwnCall, Role, Timestamp, TurnId};
 use herma_store::{AnswerOutcome, PendingApproval, Question, Scope};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -69,6 +69,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<AskedQuestion> {
         tool: rows::text(row, 4)?,
         asks: row.get(5)?,
         waits: row.get(6)?,
+        max_output: None,
     };
     let approval = PendingApproval {
         call,
@@ -103,7 +104,7 @@ impl ParkedTurn {
                  JOIN conversations c ON c.pk = t.conversation_pk WHERE t.id = ?1 AND t.tenant_pk = ?2",
                 params![turn.uuid().as_bytes(), scope.tenant.0],
                 |row| {
-                    let session_key = row.get_ref(2)?.as_str_or_null()?.and_then(|key| SessionKey::parse(key).ok());
+                    let session_key = rows::session_key(row, 2)?;
                     Ok((Self { key: row.get(0)?, tenant: scope.tenant.0, conversation: row.get(1)? }, session_key))
                 },
             )

@@ -42,7 +42,7 @@ pub(crate) fn first_attempt(
     if let Some(ticket) = ticket {
         let queued_at = connection
             .prepare_cached(
-                "UPDATE turns SET state = 'running', fence = ?2, session_pk = ?3, resolution = ?4, brought_key = ?5,
+                "UPDATE turns SET state = 'running', fence = ?2, session_pk = ?3, resolution = ?4, brings_key = ?5,
                  first_seq = ?6, conversation_pk = ?7
                  WHERE pk = ?1 AND state = 'queued' RETURNING created_at",
             )
@@ -77,7 +77,7 @@ fn started<'a>(admission: &'a Admission, state: &ConversationState, lease: NewLe
         owner: lease.owner,
         resolution: lease.resolution.as_str(),
         fingerprint: &admission.retry.fingerprint,
-        brought_key: lease.brings_key,
+        brings_key: lease.brings_key,
         first_seq: Some(state.next_seq),
         sdk_attempt: admission.retry.sdk_attempt,
         joinable: true,
@@ -124,7 +124,7 @@ pub(crate) fn next_attempt(
         .query_row(
             "UPDATE turns SET state = 'running', attempt = attempt + 1, fence = ?2, owner = ?3, fingerprint = ?4,
              delivered = 0, retried = 0, sdk_attempt = ?12, joinable = 1,
-             stop_requested = NULL, stop_kind = NULL, brought_key = ?5, resolution = ?6, session_pk = ?7, rotated = 0,
+             stop_requested = NULL, stop_kind = NULL, brings_key = ?5, resolution = ?6, session_pk = ?7, rotated = 0,
              echo = coalesce(?8, echo), kept = coalesce(?9, kept),
              visible_while_queued = coalesce(?10, visible_while_queued), api = iif(?8 IS NULL, api, ?11)
              WHERE pk = ?1 RETURNING attempt, input_tokens, output_tokens, cached_tokens, reasoning_tokens,
@@ -213,10 +213,12 @@ pub(crate) struct RepeatedTurn {
 }
 
 /// Decides under which id an admission waits. Clients know the id of a turn that is visible while queued, so all its
-/// attempts have that id.
+/// attempts have that id. A request that may show its own history alone waits under its own: after others were
+/// answered it is no attempt of that turn.
 pub(crate) fn waits_as(connection: &Connection, admission: &Admission, conversation: i64) -> StoreResult<WaitsAs> {
     let is_visible_while_queued = admission.response.as_ref().is_some_and(|response| response.visible_while_queued);
-    let Some(turn) = admission.retry_of.or(admission.anew_of).filter(|_| is_visible_while_queued) else {
+    let keeps_id = is_visible_while_queued && !admission.own_history_alone;
+    let Some(turn) = admission.retry_of.or(admission.anew_of).filter(|_| keeps_id) else {
         return Ok(WaitsAs::Itself);
     };
     let Some(found) = UnansweredTurn::find(connection, conversation, turn)? else { return Ok(WaitsAs::Nothing) };

@@ -104,11 +104,12 @@ pub(crate) fn branch(connection: &Connection, new: &NewBranch) -> StoreResult<Br
         session_key: None,
         title: new.title.as_deref(),
         metadata: new.metadata.as_deref(),
+        cwd: new.cwd.as_deref(),
         parent: None,
         now: new.now,
     };
     let made = make(connection, &draft, &source, point)?;
-    listing::by_key(connection, made.key).map(Box::new).map(BranchOutcome::Made)
+    listing::by_key(connection, &new.scope.keys, made.key).map(Box::new).map(BranchOutcome::Made)
 }
 
 /// Makes a conversation that was declared as a branch, at the end of its source.
@@ -124,6 +125,7 @@ pub(crate) fn declared(
         session_key: new.session_key.as_ref(),
         title: new.title.as_deref(),
         metadata: new.metadata.as_deref(),
+        cwd: new.cwd.as_deref(),
         parent: None,
         now: new.now,
     };
@@ -139,6 +141,7 @@ const fn of_turn(admission: &Admission) -> ConversationDraft<'_> {
         session_key: None,
         title: None,
         metadata: None,
+        cwd: None,
         parent: None,
         now: admission.now,
     }

@@ -2,18 +2,20 @@
 
 use std::sync::Arc;
 
+use herma_model::generation::Finish;
 use herma_model::{
-    Cost, Fence, Message, MessageStatus, NewMessage, Seq, SessionId, StopKind, TenantId, Timestamp, TurnId,
+    Cost, Fence, Message, MessageStatus, NewMessage, Seq, SessionId, StopKind, TenantId, Timestamp, TurnId, TurnState,
 };
 use herma_store::{Append, Commit, Committed, Lease, Revision, StoreError, TurnOutcome, Version};
 use rusqlite::{Connection, OptionalExtension, params};
 
+use crate::admissions::AdmittedTurn;
 use crate::failure::{StoreResult, Translate};
 use crate::histories::HistoryColumns;
 use crate::instance::Instance;
-use crate::tables::insert_message;
+use crate::tables::{self, TurnColumns, insert_message};
 use crate::takeover::clear_journal;
-use crate::{approvals, rows, title};
+use crate::{admissions, approvals, rows, title};
 
 /// Writes the turn's outcome and frees the lease, or changes nothing.
 pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &Commit) -> StoreResult<Committed> {
@@ -26,7 +28,17 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
         TurnOutcome::Completed { finish, .. } => finish.usage.unwrap_or_default(),
         TurnOutcome::Unanswered { .. } => herma_model::Usage::default(),
     };
-    let held = LeasedConversation::by(connection, lease)?;
+    let admitted = match &commit.outcome {
+        TurnOutcome::Completed { .. } if !added.is_empty() => admissions::take(connection, instance, lease)?,
+        TurnOutcome::Completed { .. } | TurnOutcome::Unanswered { .. } => None,
+    };
+    let held = match &admitted {
+        Some(admitted) => LeasedConversation::of(admitted),
+        None => {
+            admissions::write_out(connection, lease.conversation)?;
+            LeasedConversation::by(connection, lease)?
+        }
+    };
     let history = commit.history.map(|end| HistoryColumns::of(lease.tenant, held.session_key.as_deref(), end));
     let LeasedConversation { session, seq, version, changes, .. } = held;
     let last_seq = seq + added.len() as i64 - 1;
@@ -35,12 +47,19 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
         TurnOutcome::Unanswered { .. } => false,
     };
     let counted = (usage.input > 0).then(|| usage.total().saturating_sub(usage.reasoning) as i64);
-    end_turn(connection, commit, seq, last_seq, history.as_ref())?;
+    match (&admitted, &commit.outcome) {
+        (Some(admitted), TurnOutcome::Completed { finish, .. }) => {
+            insert_ended(connection, commit, finish, admitted, last_seq, history.as_ref())?;
+        }
+        _ => end_turn(connection, commit, seq, last_seq, history.as_ref())?,
+    }
+    // The message and the turn of an admission that was not written out are counted here.
+    let unwritten = i64::from(admitted.is_some());
     connection
         .prepare_cached(
-            "UPDATE conversations SET running_turn = NULL, last_fence = fence, version = ?2,
-             next_seq = next_seq + ?3, message_count = message_count + ?3, updated_at = ?4,
-             input_tokens = input_tokens + ?5, output_tokens = output_tokens + ?6, cached_tokens = cached_tokens + ?7,
+            "UPDATE conversations SET running_turn = NULL, fence = ?16, last_fence = ?16, version = ?2,
+             next_seq = next_seq + ?3, message_count = message_count + ?3, turn_count = turn_count + ?17,
+             updated_at = ?4, input_tokens = input_tokens + ?5, output_tokens = output_tokens + ?6, cached_tokens = cached_tokens + ?7,
              reasoning_tokens = reasoning_tokens + ?8, system = coalesce(?9, system),
              counted_seq = coalesce(?10, counted_seq), counted_tokens = coalesce(?11, counted_tokens),
              answered = max(answered, ?12), cost = coalesce(cost + ?13, ?13, cost),
@@ -50,7 +69,7 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
             update.execute(params![
                 lease.conversation,
                 version,
-                added.len() as i64,
+                unwritten + added.len() as i64,
                 commit.now.0,
                 usage.input as i64,
                 usage.output as i64,
@@ -62,7 +81,9 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
                 is_answer,
                 commit.cost.map(Cost::micros),
                 matches!(commit.outcome, TurnOutcome::Completed { .. }),
-                history.as_ref().map(|columns| &columns.history)
+                history.as_ref().map(|columns| &columns.history),
+                lease.fence.0,
+                unwritten
             ])
         })
         .translated()?;
@@ -70,7 +91,9 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
         title::make(connection, lease.conversation, title, commit.now)?;
     }
     let messages = insert(connection, lease, &commit.session, (session, seq), added, commit.now)?;
-    clear_journal(connection, lease.turn)?;
+    if admitted.is_none() {
+        clear_journal(connection, lease.turn)?;
+    }
     if lease.resumed {
         approvals::forget(connection, lease.turn)?;
     }
@@ -79,9 +102,51 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
     Ok(Committed { version: Version(version), revision, messages })
 }
 
+/// Writes a turn of which nothing was written but its admission, with its outcome and the message it was asked with.
+fn insert_ended(
+    connection: &Connection,
+    commit: &Commit,
+    finish: &Finish,
+    admitted: &AdmittedTurn,
+    last_seq: i64,
+    history: Option<&HistoryColumns>,
+) -> StoreResult<()> {
+    let lease = commit.lease;
+    let columns = TurnColumns {
+        pk: Some(lease.turn),
+        tenant_pk: lease.tenant.0,
+        id: lease.id.uuid().into_bytes(),
+        conversation_pk: lease.conversation,
+        session_pk: admitted.head,
+        api: admitted.api,
+        state: TurnState::Completed.as_str(),
+        fence: lease.fence.0,
+        owner: admitted.owner,
+        resolution: admitted.resolution.as_str(),
+        fingerprint: &admitted.fingerprint,
+        first_seq: Some(admitted.next_seq),
+        answer_seq: Some(admitted.next_seq + 1),
+        last_seq: Some(last_seq),
+        model: finish.model.as_deref(),
+        finish_reason: Some(finish.reason.as_str()),
+        created_at: admitted.created_at.0,
+        ended_at: Some(commit.now.0),
+        record: commit.record.as_deref(),
+        sdk_attempt: admitted.sdk_attempt,
+        joinable: true,
+        history: history.map(|columns| columns.history),
+        history_key: history.map(|columns| columns.key),
+        ..TurnColumns::default()
+    };
+    tables::insert(connection, &columns.with_usage(finish.usage).with_response(admitted.response.as_ref()))?;
+    let (seq, message) = (admitted.next_seq, &admitted.message);
+    insert_message(connection, admitted.head, seq, lease.turn, lease.attempt, message, admitted.created_at).map(drop)
+}
+
 /// Writes steps of a turn that continues, or changes nothing. Their streamed output is removed from the journal.
 pub(crate) fn append(connection: &Connection, append: &Append) -> StoreResult<Committed> {
     let Append { lease, session, messages, usage, cost, record, now } = append;
+    admissions::write_out(connection, lease.conversation)?;
     let held = LeasedConversation::by(connection, *lease)?;
     let added = messages.len() as i64;
     let written = connection
@@ -149,6 +214,18 @@ struct LeasedConversation {
 }
 
 impl LeasedConversation {
+    /// That of a turn that is not written out: its message takes a place, and its admission a version.
+    fn of(admitted: &AdmittedTurn) -> Self {
+        Self {
+            session: admitted.head,
+            seq: admitted.next_seq + 1,
+            version: admitted.version + 2,
+            changes: admitted.changes,
+            last_turn: admitted.last_turn,
+            session_key: admitted.session_key.clone(),
+        }
+    }
+
     fn by(connection: &Connection, lease: Lease) -> StoreResult<Self> {
         connection
             .prepare_cached(
@@ -287,9 +364,15 @@ pub(crate) fn stop_requested(connection: &Connection, turn: i64) -> StoreResult<
 
 /// Notes that a turn's answer was delivered completely.
 pub(crate) fn mark_delivered(connection: &Connection, tenant: TenantId, turn: TurnId) -> StoreResult<()> {
-    connection
-        .prepare_cached("UPDATE turns SET delivered = 1 WHERE id = ?1 AND tenant_pk = ?2")
-        .and_then(|mut update| update.execute(params![turn.uuid().as_bytes(), tenant.0]))
-        .map(drop)
-        .translated()
+    let mark = || {
+        connection
+            .prepare_cached("UPDATE turns SET delivered = 1 WHERE id = ?1 AND tenant_pk = ?2")
+            .and_then(|mut update| update.execute(params![turn.uuid().as_bytes(), tenant.0]))
+            .translated()
+    };
+    if mark()? == 0 && admissions::is_any(connection)? {
+        admissions::write_out_all(connection)?;
+        mark()?;
+    }
+    Ok(())
 }

@@ -3,7 +3,7 @@
 use herma_model::alias::Namespace;
 use herma_model::{
     Alias, ConversationEvent, ConversationFacts, ConversationId, CreatorKind, EndReason, ParentRelation, SessionFacts,
-    SessionId, SessionKey, SessionKind, TenantId, Timestamp,
+    SessionId, SessionKey, SessionKind, TenantId, Timestamp, ToolMode,
 };
 use herma_store::{Admission, Creation, NewCompaction, Target};
 use rusqlite::{Connection, params};
@@ -28,6 +28,8 @@ pub(crate) struct ConversationDraft<'a> {
     pub(crate) session_key: Option<&'a SessionKey>,
     pub(crate) title: Option<&'a str>,
     pub(crate) metadata: Option<&'a str>,
+    /// The directory that the person works in. If it is not given, that of the parent.
+    pub(crate) cwd: Option<&'a str>,
     /// The session it comes from.
     pub(crate) parent: Option<&'a Parent>,
     pub(crate) now: Timestamp,
@@ -43,7 +45,7 @@ impl<'a> ConversationDraft<'a> {
         let (tenant, creation) = (admission.scope.tenant, &admission.creation);
         let inherited = parent.and_then(|parent| parent.session_key.as_ref());
         let session_key = inherited.filter(|_| admission.session_key.is_none());
-        Self { tenant, creation, name, session_key, title: None, metadata: None, parent, now: admission.now }
+        Self { tenant, creation, name, session_key, title: None, metadata: None, cwd: None, parent, now: admission.now }
     }
 
     /// The id of its first session.
@@ -56,6 +58,7 @@ impl<'a> ConversationDraft<'a> {
 
     /// The row of the conversation.
     pub(crate) fn columns(&self) -> ConversationColumns<'a> {
+        let inherited = self.parent.map(|parent| &parent.editor);
         ConversationColumns {
             tenant_pk: self.tenant.0,
             id: self.creation.conversation.uuid().into_bytes(),
@@ -71,6 +74,9 @@ impl<'a> ConversationDraft<'a> {
             parent_pk: self.parent.map(|parent| parent.conversation),
             parent_tool_call: self.creation.parent_tool_call.as_deref(),
             chat: self.creation.chat.map(|chat| chat.0.0),
+            cwd: self.cwd.or(inherited.and_then(|editor| editor.cwd.as_deref())),
+            tool_mode: inherited.and_then(|editor| editor.mode).map(ToolMode::as_str),
+            chosen_model: inherited.and_then(|editor| editor.model.as_deref()),
             ..ConversationColumns::default()
         }
     }
@@ -125,6 +131,7 @@ pub(crate) fn make(connection: &Connection, draft: &ConversationDraft<'_>) -> St
         ended: false,
         provisional: false,
         head,
+        has_admission: false,
         facts,
     })
 }

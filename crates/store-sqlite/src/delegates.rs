@@ -1,6 +1,6 @@
 //! Conversations that a call of `delegate_task` made, and what they have answered.
 
-use herma_model::{ChildAnswer, ConversationId, OwnCall, Payload, TenantId, TurnState, tool};
+use herma_model::{ChildAnswer, ConversationId, OwnCall, Payload, TenantId, TurnState};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::failure::{StoreResult, Translate};
@@ -19,11 +19,8 @@ pub(crate) fn children_of_call(
 
 /// What the model is told of a call whose turn was cut off before it had a result.
 pub(crate) fn cut_off(connection: &Connection, conversation: i64, call: &OwnCall) -> StoreResult<String> {
-    if &*call.server != tool::BUILT_IN || &*call.tool != tool::DELEGATE_TASK {
-        return Ok(tool::UNCERTAIN.to_owned());
-    }
-    let children = of_call(connection, conversation, &call.id)?;
-    Ok(if children.is_empty() { tool::UNCERTAIN.to_owned() } else { tool::delegated(&children) })
+    let children = if call.delegates() { of_call(connection, conversation, &call.id)? } else { Vec::new() };
+    Ok(call.cut_off(&children))
 }
 
 /// Along an index that has only conversations that a call made.
@@ -40,8 +37,8 @@ const CALLED_AT: &str = "SELECT m.created_at FROM sessions s JOIN messages m ON 
 const LAST_STATE: &str = "SELECT state FROM turns WHERE pk = max(
      coalesce((SELECT m.turn_pk FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?1
      AND m.turn_pk > 0 ORDER BY s.pk DESC, m.seq DESC LIMIT 1), 0),
-     coalesce((SELECT max(t.pk) FROM turns t WHERE t.conversation_pk = ?1
-     AND t.state IN ('failed', 'cancelled', 'interrupted')), 0))";
+     coalesce((SELECT max(t.pk) FROM turns t INDEXED BY turns_unanswered WHERE t.conversation_pk = ?1
+     AND (t.state = 'failed' OR t.state = 'cancelled' OR t.state = 'interrupted')), 0))";
 
 /// The last message of the last turn with an answer.
 const LAST_ANSWER: &str = "SELECT m.payload FROM sessions s JOIN messages m ON m.session_pk = s.pk

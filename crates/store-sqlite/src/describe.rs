@@ -1,7 +1,7 @@
 //! Conversations without a turn: makes one, changes its description, and ends it.
 
 use herma_model::alias::Namespace;
-use herma_model::{Alias, ConversationEvent, EndReason, SessionKind, Timestamp};
+use herma_model::{Alias, ConversationEvent, EndReason, SessionKind, Timestamp, ToolMode};
 use herma_store::{Change, ConversationRow, CreateOutcome, EndOutcome, NewConversation, Scope};
 use rusqlite::{Connection, params};
 
@@ -37,11 +37,12 @@ pub(crate) fn create(connection: &Connection, new: &NewConversation) -> StoreRes
         session_key: new.session_key.as_ref().or(parent.as_ref().and_then(|parent| parent.session_key.as_ref())),
         title: new.title.as_deref(),
         metadata: new.metadata.as_deref(),
+        cwd: new.cwd.as_deref(),
         parent: parent.as_ref(),
         now: new.now,
     };
     let state = conversation::make(connection, &draft)?;
-    listing::by_key(connection, state.key).map(Box::new).map(CreateOutcome::Made)
+    listing::by_key(connection, &new.scope.keys, state.key).map(Box::new).map(CreateOutcome::Made)
 }
 
 fn create_branch(connection: &Connection, new: &NewConversation, source: &Alias) -> StoreResult<CreateOutcome> {
@@ -53,7 +54,7 @@ fn create_branch(connection: &Connection, new: &NewConversation, source: &Alias)
         return Ok(CreateOutcome::SessionKeyConflict);
     }
     let state = branch::declared(connection, new, &source)?;
-    listing::by_key(connection, state.key).map(Box::new).map(CreateOutcome::Made)
+    listing::by_key(connection, &new.scope.keys, state.key).map(Box::new).map(CreateOutcome::Made)
 }
 
 /// Changes a conversation's description. Turns do not see it, so the version stays; clients see another revision.
@@ -66,18 +67,29 @@ pub(crate) fn update(
 ) -> StoreResult<Option<ConversationRow>> {
     let found = snapshot::visible(connection, scope, alias, Namespace::Session)?;
     let Some((state, _)) = found.filter(|(state, _)| !state.provisional) else { return Ok(None) };
-    let before = listing::by_key(connection, state.key)?;
+    let before = listing::by_key(connection, &scope.keys, state.key)?;
     connection
         .prepare_cached(
             "UPDATE conversations SET metadata = coalesce(?2, metadata), updated_at = ?3,
-             archived = coalesce(?4, archived), changes = changes + 1 WHERE pk = ?1",
+             archived = coalesce(?4, archived), tool_mode = coalesce(?5, tool_mode),
+             chosen_model = iif(?6, ?7, chosen_model), changes = changes + 1 WHERE pk = ?1",
         )
-        .and_then(|mut update| update.execute(params![state.key, change.metadata, now.0, change.archived]))
+        .and_then(|mut update| {
+            update.execute(params![
+                state.key,
+                change.metadata,
+                now.0,
+                change.archived,
+                change.tool_mode.map(ToolMode::as_str),
+                change.model.is_some(),
+                change.model.as_ref().and_then(Option::as_deref),
+            ])
+        })
         .translated()?;
     if let Some(title) = &change.title {
         title::set(connection, state.key, title.as_deref())?;
     }
-    let after = listing::by_key(connection, state.key)?;
+    let after = listing::by_key(connection, &scope.keys, state.key)?;
     if after.title != before.title {
         let renamed = ConversationEvent::Renamed { title: after.title.as_deref() };
         events::record(connection, state.key, &after.facts, renamed, now)?;
@@ -117,5 +129,5 @@ pub(crate) fn end(
         let what = reason.map_or(ConversationEvent::Reopened, |end_reason| ConversationEvent::Ended { end_reason });
         events::record(connection, state.key, &state.facts, what, now)?;
     }
-    listing::by_key(connection, state.key).map(Box::new).map(EndOutcome::Done)
+    listing::by_key(connection, &scope.keys, state.key).map(Box::new).map(EndOutcome::Done)
 }

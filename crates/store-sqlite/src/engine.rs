@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use herma_store::{Lease, StoreError};
 use rusqlite::Connection;
@@ -20,7 +21,10 @@ use crate::notices::Notices;
 use crate::readers::Readers;
 use crate::renewals::Renewals;
 use crate::writer::{FIRST_PAUSE, JobOutcome, LONGEST_PAUSE, WhenUnavailable, Writer};
-use crate::{migrations, open};
+use crate::{admissions, migrations, open};
+
+/// How long a read waits until running turns are written out.
+const WRITE_OUT_WAIT: Duration = Duration::from_millis(500);
 
 /// A store in one SQLite file.
 pub struct SqliteStore {
@@ -51,6 +55,9 @@ impl SqliteStore {
         open::make_private(path).map_err(|error| refused("make", &error))?;
         let mut connection = open::writer(path)?;
         migrations::run(&mut connection)?;
+        // Maintenance works by the clock and not by turns, so its connection is not counted.
+        #[cfg(feature = "counts")]
+        crate::counts::watch(&mut connection).map_err(|error| crate::failure::translate(&error))?;
         // All processes must use the same log and the same locks, whichever link or relative path they were given.
         let path = &std::fs::canonicalize(path).map_err(|error| refused("find", &error))?;
         let maintenance_connection = open::writer(path)?;
@@ -94,8 +101,47 @@ impl SqliteStore {
         migrations::newest()
     }
 
-    /// Runs a write and waits until it is on disk.
+    /// Reads in one transaction. Running turns are written out first, as far as the database takes writes.
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> StoreResult<T> + Send + 'static,
+    ) -> StoreResult<T> {
+        let read = move |connection: &Connection| match admissions::is_any(connection)? {
+            true => Ok(Err(work)),
+            false => work(connection).map(Ok),
+        };
+        match self.readers.read(read).await? {
+            Ok(value) => Ok(value),
+            Err(work) => {
+                self.write_out_admissions().await;
+                self.readers.read(work).await
+            }
+        }
+    }
+
+    /// Has the running turns written out, so that reads see them. If the database takes no writes, reads see what is
+    /// stored: the conversations as they were before those turns.
+    async fn write_out_admissions(&self) {
+        let written = self.write_undurably(admissions::write_out_all);
+        if !matches!(tokio::time::timeout(WRITE_OUT_WAIT, written).await, Ok(Ok(()))) {
+            tracing::debug!("running turns could not be written out for a read");
+        }
+    }
+
+    /// Runs a write and waits until it is on disk. Running turns are written out before.
     async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection, &mut Instance) -> StoreResult<T> + Send + 'static,
+    ) -> StoreResult<T> {
+        self.write_beside_turns(move |connection, instance| {
+            admissions::write_out_all(connection)?;
+            work(connection, instance)
+        })
+        .await
+    }
+
+    /// Runs a write that neither sees nor changes a turn, and waits until it is on disk.
+    async fn write_beside_turns<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection, &mut Instance) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
@@ -133,6 +179,10 @@ impl SqliteStore {
         keep: impl FnOnce(&T) -> bool + Send + 'static,
     ) -> StoreResult<T> {
         let (answer, answered) = oneshot::channel();
+        let work = move |connection: &Connection| {
+            admissions::write_out_all(connection)?;
+            work(connection)
+        };
         self.writer.submit(move |connection, _| match work(connection) {
             Ok(value) if keep(&value) => JobOutcome::KeepDurably(Box::new(move |committed| {
                 let _ = answer.send(committed.map(|()| value));
@@ -144,7 +194,8 @@ impl SqliteStore {
         answered.await.unwrap_or_else(|_| Err(self.not_taken()))
     }
 
-    /// Runs a write that may be lost in a power failure, because it can be made again.
+    /// Runs a write that may be lost in a power failure, because it can be made again. It neither sees nor changes a
+    /// turn.
     async fn write_undurably<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> StoreResult<T> + Send + 'static,
@@ -217,6 +268,7 @@ impl SqliteStore {
         StoreError::Failed("a write broke off; the log says why".to_owned())
     }
 
+    /// Runs a write that no caller waits for. It must write out the turns that it looks at.
     fn write_lazily(&self, work: impl FnOnce(&Connection) -> StoreResult<()> + Send + 'static) {
         self.writer.submit_lazy(WhenUnavailable::Wait, move |connection, _| match work(connection) {
             Ok(()) => JobOutcome::Keep(Box::new(|_| {})),
@@ -260,3 +312,6 @@ impl Drop for SqliteStore {
         self.writer.stop();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -174,7 +174,8 @@ fn forget_turns(connection: &Connection, conversation: i64, through: i64) -> Sto
         .prepare_cached(
             "SELECT pk, coalesce(first_seq, ?3) > ?2 FROM turns WHERE pk IN (
              SELECT m.turn_pk FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?1
-             UNION SELECT pk FROM turns WHERE conversation_pk = ?1 AND state IN ('failed', 'cancelled', 'interrupted')
+             UNION SELECT pk FROM turns INDEXED BY turns_unanswered WHERE conversation_pk = ?1
+             AND (state = 'failed' OR state = 'cancelled' OR state = 'interrupted')
              UNION SELECT pk FROM turns WHERE conversation_pk = ?1 AND first_seq IS NULL)",
         )
         .and_then(|mut select| {
@@ -206,8 +207,8 @@ fn mark_deleted(connection: &Connection, conversation: i64, rest: InheritedPart)
     connection
         .execute(
             "UPDATE conversations SET deleted = 1, head_pk = ?2, previous_pk = NULL, session_key = NULL,
-             owner_key = NULL, title = NULL, cwd = NULL, metadata = NULL, system = NULL, parent_pk = NULL,
-             parent_tool_call = NULL, provisional = 0, history = NULL, chat = NULL WHERE pk = ?1",
+             owner_key = NULL, title = NULL, cwd = NULL, tool_mode = NULL, chosen_model = NULL, metadata = NULL,
+             system = NULL, parent_pk = NULL, parent_tool_call = NULL, provisional = 0, history = NULL, chat = NULL WHERE pk = ?1",
             [conversation, rest.session],
         )
         .map(drop)

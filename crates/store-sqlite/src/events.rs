@@ -4,7 +4,7 @@
 //! session key at that time: the conversation may have got one since. New events push out the oldest ones, so nothing
 //! has to be cleaned up.
 
-use herma_model::{ConversationEvent, ConversationFacts, EventId, EventKind, SessionKind, Timestamp};
+use herma_model::{ConversationEvent, ConversationFacts, EventId, EventKind, KeyScope, SessionKind, Timestamp};
 use herma_store::{Event, EventPage, EventsFrom, KEPT_EVENTS, Scope, StoreError};
 use rusqlite::{Connection, params};
 
@@ -60,7 +60,7 @@ pub(crate) fn record(
 
 /// Writes the events of a conversation that was imported or restored.
 pub(crate) fn record_arrival(connection: &Connection, conversation: i64, at: Timestamp) -> StoreResult<()> {
-    let row = listing::by_key(connection, conversation)?;
+    let row = listing::by_key(connection, &KeyScope::All, conversation)?;
     let events = [
         Some(ConversationEvent::Created { title: row.title.as_deref() }),
         (row.facts.origin_kind == SessionKind::Branch).then_some(ConversationEvent::Branched),

@@ -89,7 +89,7 @@ impl<'a> Graph<'a> {
                  WHERE s.parent_pk = ?1 AND s.pk > ?2 ORDER BY s.pk",
             )?,
             session: prepared(OneSession::select())?,
-            conversations: Conversations::of(connection)?,
+            conversations: Conversations::of(connection, keys)?,
         })
     }
 

@@ -7,6 +7,7 @@ use herma_model::{
     ConversationId, Digest, HistoryDigest, HistoryEnd, HistoryReader, SessionKey, SessionKind, TenantId, TurnId,
 };
 use herma_store::{FoundHistory, HistoryScope, MOST_RESEMBLING, Resembling, Scope};
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row, Rows, params, params_from_iter};
 
 use crate::failure::{StoreResult, Translate};
@@ -87,8 +88,14 @@ pub(crate) fn find(
     ends: &[HistoryEnd],
 ) -> StoreResult<Option<FoundHistory>> {
     for (nth, end) in ends.iter().enumerate() {
-        if let Some(Candidate { conversation, turn, .. }) = alike(connection, scope, within, *end)? {
-            return Ok(Some(FoundHistory { end: nth, conversation, turn }));
+        if let Some(Candidate { conversation, turn, branch, .. }) = alike(connection, scope, within, *end)? {
+            let is_inherited = branch.is_some();
+            return Ok(Some(FoundHistory {
+                end: nth,
+                conversation: branch.unwrap_or(conversation),
+                turn,
+                is_inherited,
+            }));
         }
     }
     Ok(None)
@@ -100,25 +107,41 @@ struct Candidate {
     turn: TurnId,
     /// Whether the conversation ends there and takes turns.
     is_at_its_end: bool,
+    /// The newest branch that ends there too, takes turns, and has had none yet.
+    branch: Option<ConversationId>,
 }
 
 const CANDIDATE: &str = "c.id, t.id, c.history IS t.history AND c.ended_at IS NULL, c.session_key, c.origin_kind";
+
+/// The newest branch without turns that ends with the history of `t`. It is newer than the conversation of `t`. The
+/// plus keeps SQLite from taking an index of all conversations of the tenant.
+const BRANCH: &str = "SELECT b.id FROM conversations b WHERE b.history = t.history AND b.origin_kind = 'branch'
+     AND b.turn_count = 0 AND +b.tenant_pk = c.tenant_pk AND b.session_key IS c.session_key AND b.deleted = 0
+     AND b.provisional = 0 AND b.ended_at IS NULL";
 
 const IS_CANDIDATE: &str = "t.tenant_pk = ?1 AND t.state = 'completed' AND t.attempt_of IS NULL AND c.deleted = 0
      AND c.provisional = 0";
 
 impl Candidate {
     fn read(row: &Row<'_>, scope: &Scope, within: &HistoryScope) -> rusqlite::Result<Option<Self>> {
-        Ok(is_wanted(scope, within, row, 3)?.then_some(Self {
+        if !is_wanted(scope, within, row, 3)? {
+            return Ok(None);
+        }
+        let branch = match (within.kind, row.get_ref(5)?) {
+            (SessionKind::Main, ValueRef::Blob(_)) => Some(ConversationId::from_uuid(rows::uuid(row, 5)?)),
+            _ => None,
+        };
+        Ok(Some(Self {
             conversation: ConversationId::from_uuid(rows::uuid(row, 0)?),
             turn: TurnId::from_uuid(rows::uuid(row, 1)?),
             is_at_its_end: row.get(2)?,
+            branch,
         }))
     }
 }
 
-/// Of the turns that ended with a history, the newest one with which its conversation ends. If there is none, the
-/// newest.
+/// Of the turns that ended with a history, the newest one with which its conversation or a branch ends. If there is
+/// none, the newest.
 fn alike(
     connection: &Connection,
     scope: &Scope,
@@ -130,14 +153,15 @@ fn alike(
     match within.chat {
         None => connection
             .prepare_cached(&format!(
-                "SELECT {CANDIDATE} FROM turns t JOIN conversations c ON c.pk = t.conversation_pk
+                "SELECT {CANDIDATE}, ({BRANCH} ORDER BY b.pk DESC LIMIT 1) FROM turns t JOIN conversations c ON c.pk = t.conversation_pk
                  WHERE t.history_key = ?2 AND t.history = ?3 AND {IS_CANDIDATE}
                  ORDER BY t.conversation_pk DESC LIMIT {MOST_ALIKE}"
             ))
             .and_then(|mut select| best(select.query(params![scope.tenant.0, key, history])?, scope, within)),
         Some(chat) => connection
             .prepare_cached(&format!(
-                "SELECT {CANDIDATE} FROM conversations c CROSS JOIN turns t ON t.conversation_pk = c.pk
+                "SELECT {CANDIDATE}, ({BRANCH} AND b.chat = c.chat ORDER BY b.pk DESC LIMIT 1)
+                 FROM conversations c CROSS JOIN turns t ON t.conversation_pk = c.pk
                  WHERE c.tenant_pk = ?1 AND c.chat = ?4 AND t.history_key = ?2 AND t.history = ?3 AND {IS_CANDIDATE}
                  ORDER BY c.pk DESC LIMIT {MOST_ALIKE}"
             ))
@@ -153,7 +177,7 @@ fn best(mut rows: Rows<'_>, scope: &Scope, within: &HistoryScope) -> rusqlite::R
     let mut newest = None;
     while let Some(row) = rows.next()? {
         match Candidate::read(row, scope, within)? {
-            Some(candidate) if candidate.is_at_its_end => return Ok(Some(candidate)),
+            Some(candidate) if candidate.is_at_its_end || candidate.branch.is_some() => return Ok(Some(candidate)),
             candidate => newest = newest.or(candidate),
         }
     }
@@ -250,6 +274,31 @@ pub(crate) fn compute(connection: &Connection, tenant: TenantId, conversation: i
         .translated()
 }
 
+/// Writes the keys of a conversation's turns again, after its session key has changed.
+pub(crate) fn change_key(
+    connection: &Connection,
+    tenant: TenantId,
+    conversation: i64,
+    session_key: Option<&str>,
+) -> StoreResult<()> {
+    let ends: Vec<(i64, Digest)> = connection
+        .prepare_cached(&format!(
+            "SELECT {MESSAGE}, t.pk FROM sessions s JOIN messages m ON m.session_pk = s.pk
+             JOIN turns t ON t.pk = m.turn_pk WHERE s.conversation_pk = ?1 AND m.seq = t.last_seq
+             AND t.history_key IS NOT NULL"
+        ))
+        .and_then(|mut select| {
+            let read = |row: &Row<'_>| Ok((row.get(MESSAGE_WIDTH)?, rows::message(row)?.said.digest_shown()));
+            select.query_map([conversation], read)?.collect()
+        })
+        .translated()?;
+    let mut update = connection.prepare_cached("UPDATE turns SET history_key = ?2 WHERE pk = ?1").translated()?;
+    for (turn, last) in ends {
+        update.execute([turn, key(tenant, session_key, last)]).translated()?;
+    }
+    Ok(())
+}
+
 /// The histories at the ends of a conversation's turns.
 struct TurnEnds {
     /// Of the turns of its own, by their keys.
@@ -289,5 +338,21 @@ impl TurnEnds {
             }
         }
         Ok(Self { own, last: reader.digest() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::migrations;
+
+    #[test]
+    fn branches_without_turns_are_found_along_their_index() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrations::run(&mut connection).unwrap();
+        let sql = format!("SELECT ({BRANCH}) FROM turns t JOIN conversations c ON c.pk = t.conversation_pk");
+        let mut explain = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+        let steps: Vec<String> = explain.query_map([], |row| row.get(3)).unwrap().collect::<Result<_, _>>().unwrap();
+        assert!(steps.iter().any(|step| step.contains("b USING INDEX conversations_without_turns")), "{steps:?}");
     }
 }

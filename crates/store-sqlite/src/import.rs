@@ -11,7 +11,7 @@ mod plan;
 mod write;
 
 use herma_model::alias::Namespace;
-use herma_model::{Alias, ConversationEvent, SessionId};
+use herma_model::{Alias, ConversationEvent, KeyScope, SessionId};
 use herma_store::{Arrival, ConversationRow, Fate, Import, ImportOutcome, ImportedConversation, Leaving};
 use rusqlite::Connection;
 
@@ -98,7 +98,7 @@ fn update(
         return Ok(Fate::Left(Leaving::Taken(taken)));
     }
     let target = ImportTarget { import, new, plan: &plan, conversation: known.conversation, id };
-    let before = listing::by_key(connection, known.conversation)?;
+    let before = listing::by_key(connection, &KeyScope::All, known.conversation)?;
     let fate = match known::stored(connection, known)? {
         stored if plan.continues(&stored, known) => Fate::Extended(target.rest(connection, &stored, known)?),
         _ => replace_all(connection, &target)?,
@@ -109,7 +109,7 @@ fn update(
 
 /// Writes events for what changed in an updated conversation.
 fn record_changes(connection: &Connection, target: &ImportTarget<'_>, before: &ConversationRow) -> StoreResult<()> {
-    let after = listing::by_key(connection, target.conversation)?;
+    let after = listing::by_key(connection, &KeyScope::All, target.conversation)?;
     if after.facts.head.id != before.facts.head.id {
         events::record(connection, target.conversation, &after.facts, ConversationEvent::HeadMoved, target.import.now)?;
     }

@@ -18,6 +18,7 @@ use herma_store::{Lease, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
 
+use crate::admissions::AdmittedTurn;
 use crate::failure::{StoreResult, Translate};
 use crate::renewals::{Clock, RENEWAL, Renewal, Renewals};
 use crate::retry;
@@ -41,6 +42,8 @@ pub(crate) struct Instance {
     renewals: Arc<Renewals>,
     /// Turns of this process that run or wait, by their row key, with their fence. Waiting turns have fence 0.
     pub(crate) live: HashMap<i64, Fence>,
+    /// Turns of this process that are rows of `admissions`, by their row key. Some may have been written out since.
+    pub(crate) admitted: HashMap<i64, AdmittedTurn>,
     /// Turns that the current transaction ends. A rollback makes them live again.
     ended: Vec<Lease>,
     /// Other owners of live turns, by their key, as this process last saw them.
@@ -86,6 +89,7 @@ impl Instance {
             clock,
             registered: None,
             live: HashMap::new(),
+            admitted: HashMap::new(),
             ended: Vec::new(),
             watched: HashMap::new(),
         }
@@ -197,13 +201,18 @@ impl Instance {
     pub(crate) fn reload_live(&mut self, connection: &Connection) {
         let Some(registered) = &self.registered else {
             self.live.clear();
+            self.admitted.clear();
             return;
         };
         let stored: rusqlite::Result<HashSet<i64>> = connection
-            .prepare("SELECT pk FROM turns WHERE state IN ('queued', 'running') AND owner = ?1")
+            .prepare(
+                "SELECT pk FROM turns WHERE state IN ('queued', 'running') AND owner = ?1
+                 UNION ALL SELECT turn_pk FROM admissions WHERE owner = ?1",
+            )
             .and_then(|mut select| select.query_map([registered.key], |row| row.get(0))?.collect());
         if let Ok(stored) = stored {
             self.live.retain(|turn, _| stored.contains(turn));
+            self.admitted.retain(|turn, _| stored.contains(turn));
         }
     }
 
@@ -211,6 +220,7 @@ impl Instance {
     pub(crate) fn forget_given_up(&mut self, lease: Lease) {
         if self.is_live(lease) {
             self.live.remove(&lease.turn);
+            self.admitted.remove(&lease.turn);
         }
     }
 
@@ -218,6 +228,7 @@ impl Instance {
     pub(crate) fn end(&mut self, lease: Lease) {
         if self.is_live(lease) {
             self.live.remove(&lease.turn);
+            self.admitted.remove(&lease.turn);
             self.ended.push(lease);
         }
     }
@@ -233,7 +244,8 @@ impl Instance {
         let owners: Vec<(i64, i64)> = connection
             .prepare_cached(
                 "SELECT pk, expires_at FROM instances
-                 WHERE pk IN (SELECT owner FROM turns WHERE state IN ('queued', 'running'))",
+                 WHERE pk IN (SELECT owner FROM turns WHERE state IN ('queued', 'running')
+                 UNION ALL SELECT owner FROM admissions)",
             )
             .and_then(|mut select| select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect())
             .translated()?;

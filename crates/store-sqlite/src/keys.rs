@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use herma_model::{ApiKeyId, KeyScope, Principal, TenantId, Timestamp};
+use herma_model::{ApiKeyId, KeyLimits, KeyScope, Principal, TenantId, Timestamp};
 use herma_store::{ApiKeyRow, KeyHash, NewApiKey};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::failure::{StoreResult, Translate};
 use crate::rows;
@@ -34,15 +34,20 @@ pub(crate) fn find_tenant(connection: &Connection, name: &str) -> StoreResult<Op
 pub(crate) fn create(connection: &Connection, key: &NewApiKey) -> StoreResult<()> {
     connection
         .execute(
-            "INSERT INTO api_keys (id, tenant_pk, hash, hint, session_keys, created_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            "INSERT INTO api_keys
+                 (id, tenant_pk, hash, hint, session_keys, created_at, read_only, expires_at, rate, max_turns)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
             params![
                 key.id.uuid().as_bytes(),
                 key.tenant.0,
                 &key.hash.0,
                 key.hint,
                 key.session_keys.to_stored(),
-                key.now.0
+                key.now.0,
+                key.limits.read_only,
+                key.limits.expires_at.map(|end| end.0),
+                key.limits.rate.map(|rate| rate.to_string()),
+                key.limits.max_turns
             ],
         )
         .map(drop)
@@ -53,8 +58,9 @@ pub(crate) fn create(connection: &Connection, key: &NewApiKey) -> StoreResult<()
 pub(crate) fn list(connection: &Connection) -> StoreResult<Vec<ApiKeyRow>> {
     let mut select = connection
         .prepare(
-            "SELECT k.id, t.name, k.hint, k.session_keys, k.created_at, k.revoked_at FROM api_keys k
-             JOIN tenants t ON t.pk = k.tenant_pk
+            "SELECT k.id, t.name, k.hint, k.session_keys, k.created_at, k.revoked_at,
+                    k.read_only, k.expires_at, k.rate, k.max_turns
+             FROM api_keys k JOIN tenants t ON t.pk = k.tenant_pk
              ORDER BY k.created_at, k.id",
         )
         .translated()?;
@@ -67,6 +73,7 @@ pub(crate) fn list(connection: &Connection) -> StoreResult<Vec<ApiKeyRow>> {
                 session_keys: KeyScope::parse(row.get_ref(3)?.as_str_or_null()?),
                 created_at: Timestamp(row.get(4)?),
                 revoked_at: row.get::<_, Option<i64>>(5)?.map(Timestamp),
+                limits: limits(row, 6)?,
             })
         })
         .translated()?;
@@ -84,11 +91,12 @@ pub(crate) fn revoke(connection: &Connection, id: ApiKeyId, now: Timestamp) -> S
         .translated()
 }
 
-/// The principal of a valid key.
+/// The principal of a key that is not revoked. It may have expired.
 pub(crate) fn principal_of(connection: &Connection, hash: KeyHash) -> StoreResult<Option<Principal>> {
     connection
         .prepare_cached(
-            "SELECT k.id, k.tenant_pk, t.name, k.session_keys FROM api_keys k JOIN tenants t ON t.pk = k.tenant_pk
+            "SELECT k.id, k.tenant_pk, t.name, k.session_keys, k.read_only, k.expires_at, k.rate, k.max_turns
+             FROM api_keys k JOIN tenants t ON t.pk = k.tenant_pk
              WHERE k.hash = ?1 AND k.revoked_at IS NULL",
         )
         .and_then(|mut select| {
@@ -99,9 +107,20 @@ pub(crate) fn principal_of(connection: &Connection, hash: KeyHash) -> StoreResul
                         tenant: TenantId(row.get(1)?),
                         tenant_name: Arc::from(row.get_ref(2)?.as_str()?),
                         session_keys: KeyScope::parse(row.get_ref(3)?.as_str_or_null()?),
+                        limits: limits(row, 4)?,
                     })
                 })
                 .optional()
         })
         .translated()
+}
+
+/// The limits of a key, in four columns from this one on.
+fn limits(row: &Row<'_>, first: usize) -> rusqlite::Result<KeyLimits> {
+    Ok(KeyLimits {
+        read_only: row.get(first)?,
+        expires_at: row.get::<_, Option<i64>>(first + 1)?.map(Timestamp),
+        rate: rows::optional_word(row, first + 2, |rate| rate.parse().ok())?,
+        max_turns: row.get(first + 3)?,
+    })
 }

@@ -5,9 +5,11 @@
 //! - Any number of processes may use the file at once. Each holds a lock file named by its instance (`instance`). A
 //!   lease is dead if its owner's lock can be taken, or if this process has watched it stay unrenewed for 10 s.
 //! - `renewals` tells the rest of the process when its own leases were last renewed.
+//! - `counts`, only in builds for benchmarks, counts the statements.
 //! - [`hermes`] reads the files of Hermes, whose conversations can be imported.
 //! - Each operation has one file. It is a function over a connection; the caller has begun the transaction.
 
+mod admissions;
 mod admit;
 mod approvals;
 mod attempt;
@@ -17,6 +19,8 @@ mod commit;
 mod compact;
 mod conversation;
 mod copy;
+#[cfg(feature = "counts")]
+pub mod counts;
 mod delegates;
 mod delivered;
 mod describe;

@@ -45,7 +45,7 @@ pub(crate) fn page(connection: &Connection, scope: &Scope, filter: &ListFilter) 
     }
     let mut builder = PageBuilder {
         connection,
-        conversations: Conversations::of(connection)?,
+        conversations: Conversations::of(connection, &scope.keys)?,
         resolved: &resolved,
         rows: Vec::new(),
         to_skip: filter.skip.unwrap_or(0),

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, LazyLock};
 
 use herma_model::alias::Namespace;
-use herma_model::{Alias, EndReason, SessionFacts, Timestamp};
+use herma_model::{Alias, EditorSettings, EndReason, KeyScope, SessionFacts, Timestamp, ToolMode};
 use herma_store::{ConversationRow, Pin, Scope};
 use rusqlite::{CachedStatement, Connection, Row};
 
@@ -14,10 +14,10 @@ use crate::snapshot::{self, STATE, STATE_WIDTH, Sessions};
 use crate::usage::{HAS_CHILDREN, SPENDING, SPENDING_WIDTH, Spending, Trees};
 
 const ROW: &str = "c.title, c.source, c.metadata, c.archived, c.created_at, c.updated_at, c.ended_at, c.end_reason, \
-     c.message_count, c.turn_count, c.parent_tool_call";
+     c.message_count, c.turn_count, c.parent_tool_call, c.cwd, c.tool_mode, c.chosen_model";
 
 /// How many columns [`ROW`] has.
-const ROW_WIDTH: usize = 11;
+const ROW_WIDTH: usize = 14;
 
 /// Where [`SPENDING`] begins.
 const SPENT: usize = STATE_WIDTH + ROW_WIDTH;
@@ -32,16 +32,16 @@ pub(crate) fn conversation(
     let Some((state, session)) = snapshot::visible(connection, scope, alias, Namespace::Session)? else {
         return Ok(None);
     };
-    let found = by_key(connection, state.key)?;
+    let found = by_key(connection, &scope.keys, state.key)?;
     match (pin, session) {
         (Pin::Exact, Some(session)) => Ok(Some(OneSession::by_key(connection, session)?.within(found))),
         _ => Ok(Some(found)),
     }
 }
 
-/// A conversation that is known to exist, at its head.
-pub(crate) fn by_key(connection: &Connection, conversation: i64) -> StoreResult<ConversationRow> {
-    Conversations::of(connection)?.by_key(conversation)
+/// A conversation that is known to exist, at its head. Its sums leave out children that `keys` does not see.
+pub(crate) fn by_key(connection: &Connection, keys: &KeyScope, conversation: i64) -> StoreResult<ConversationRow> {
+    Conversations::of(connection, keys)?.by_key(conversation)
 }
 
 /// Reads conversations that are known to exist, one after the other, each at its head.
@@ -52,12 +52,12 @@ pub(crate) struct Conversations<'c> {
 }
 
 impl<'c> Conversations<'c> {
-    pub(crate) fn of(connection: &'c Connection) -> StoreResult<Self> {
+    pub(crate) fn of(connection: &'c Connection, keys: &'c KeyScope) -> StoreResult<Self> {
         static BY_KEY: LazyLock<String> = LazyLock::new(|| {
             format!("SELECT {STATE}, {ROW}, {SPENDING}, {HAS_CHILDREN} FROM conversations c WHERE c.pk = ?1")
         });
         let select = connection.prepare_cached(&BY_KEY).translated()?;
-        Ok(Self { select, sessions: Sessions::of(connection).translated()?, trees: Trees::of(connection) })
+        Ok(Self { select, sessions: Sessions::of(connection).translated()?, trees: Trees::of(connection, keys) })
     }
 
     pub(crate) fn by_key(&mut self, conversation: i64) -> StoreResult<ConversationRow> {
@@ -182,6 +182,11 @@ fn read(sessions: &mut Sessions<'_>, row: &Row<'_>) -> rusqlite::Result<Conversa
         message_count: rows::count(row, AT + 8)?,
         turn_count: rows::count(row, AT + 9)?,
         parent_tool_call_id: rows::optional_text(row, AT + 10)?,
+        editor: EditorSettings {
+            cwd: rows::optional_text(row, AT + 11)?,
+            mode: rows::optional_word(row, AT + 12, ToolMode::parse)?,
+            model: rows::optional_text(row, AT + 13)?,
+        },
         usage: rows::usage(row, SPENT)?,
         usage_tree,
         cost,

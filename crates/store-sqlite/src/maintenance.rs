@@ -18,7 +18,7 @@ use crate::renewals::Renewals;
 use crate::search::indexer::Indexer;
 use crate::takeover::{TakeoverReason, take_over};
 use crate::writer::{JobOutcome, WhenUnavailable, Writer};
-use crate::{events, queue, snapshot};
+use crate::{admissions, events, queue, snapshot};
 
 const TICK: Duration = Duration::from_millis(100);
 const SWEEP: Duration = Duration::from_secs(2);
@@ -144,7 +144,8 @@ impl Maintenance {
 
     /// Whether a turn of any process runs or waits. Parked turns belong to no process.
     fn has_live_turns(&self) -> bool {
-        let live = "SELECT EXISTS (SELECT 1 FROM turns WHERE state IN ('queued', 'running') AND owner <> ?1)";
+        let live = "SELECT EXISTS (SELECT 1 FROM turns WHERE state IN ('queued', 'running') AND owner <> ?1)
+                    OR EXISTS (SELECT 1 FROM admissions)";
         self.connection.query_row(live, [NOBODY], |row| row.get(0)).unwrap_or(false)
     }
 
@@ -208,6 +209,7 @@ pub(crate) fn keep_or_log<T>(outcome: StoreResult<T>) -> JobOutcome {
 /// Ends the turns of dead processes, and the turns that this process has given up.
 pub(crate) fn sweep(connection: &Connection, instance: &mut Instance, now: Timestamp) -> StoreResult<()> {
     instance.watch(connection, now)?;
+    admissions::write_out_dead(connection, instance)?;
     let mut select = connection
         .prepare_cached(
             "SELECT pk, owner, state = 'queued', conversation_pk FROM turns WHERE state IN ('queued', 'running')",

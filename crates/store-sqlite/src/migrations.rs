@@ -2,12 +2,16 @@
 //!
 //! Each file runs once, under the write lock, and its checksum is stored. If a file was changed afterwards, or if a
 //! newer Herma has written the database, the database is refused and not changed.
+//!
+//! A process that has the file open is not stopped: its connections read the new schema before their next statement. So
+//! a file must leave older statements correct where it can. Older processes are to be restarted, because only the
+//! opening of a file checks its version.
 
 use herma_store::StoreError;
-use rusqlite::{Connection, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, TransactionBehavior, params};
 use sha2::{Digest, Sha256};
 
-use crate::failure::{StoreResult, Translate};
+use crate::failure::{StoreResult, Translate, translate};
 
 /// Marks a file as Herma's, in SQLite's `application_id`.
 pub(crate) const APPLICATION_ID: i32 = 0x4865_726d;
@@ -42,6 +46,11 @@ const MIGRATIONS: &[Migration] = &[
     Migration { number: 22, sql: include_str!("../migrations/0022_usage.sql") },
     Migration { number: 23, sql: include_str!("../migrations/0023_histories.sql") },
     Migration { number: 24, sql: include_str!("../migrations/0024_expired_approvals.sql") },
+    Migration { number: 25, sql: include_str!("../migrations/0025_checks_without_lists.sql") },
+    Migration { number: 26, sql: include_str!("../migrations/0026_admissions.sql") },
+    Migration { number: 27, sql: include_str!("../migrations/0027_editor.sql") },
+    Migration { number: 28, sql: include_str!("../migrations/0028_key_limits.sql") },
+    Migration { number: 29, sql: include_str!("../migrations/0029_branches_without_turns.sql") },
 ];
 
 /// The newest schema version that this program knows.
@@ -63,7 +72,7 @@ pub(crate) fn run(connection: &mut Connection) -> StoreResult<()> {
         .translated()?;
     verify(&transaction)?;
     for migration in MIGRATIONS.iter().filter(|migration| migration.number > current) {
-        transaction.execute_batch(migration.sql).translated()?;
+        transaction.execute_batch(migration.sql).map_err(|error| refused(migration, &error))?;
         transaction
             .execute(
                 "INSERT INTO migrations (number, checksum) VALUES (?1, ?2)",
@@ -74,6 +83,19 @@ pub(crate) fn run(connection: &mut Connection) -> StoreResult<()> {
     transaction.pragma_update(None, "application_id", APPLICATION_ID).translated()?;
     transaction.pragma_update(None, "user_version", newest()).translated()?;
     transaction.commit().translated()
+}
+
+/// Why a step failed. A step compares the schema with the one it was written for, and violates a constraint if they
+/// differ.
+fn refused(migration: &Migration, error: &rusqlite::Error) -> StoreError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::ConstraintViolation) => StoreError::Unusable(format!(
+            "the database cannot get schema {}: {error}; nothing was changed. Restore it from a backup, or start with \
+             an empty data directory",
+            migration.number
+        )),
+        _ => translate(error),
+    }
 }
 
 fn version(connection: &Connection) -> StoreResult<i32> {
@@ -110,6 +132,45 @@ mod tests {
         run(&mut connection).unwrap();
         run(&mut connection).unwrap();
         assert_eq!(version(&connection).unwrap(), newest());
+    }
+
+    /// The program of a statement: the names of its instructions.
+    fn instructions(connection: &Connection, sql: &str) -> Vec<String> {
+        let mut explain = connection.prepare(&format!("EXPLAIN {sql}")).unwrap();
+        explain.query_map([], |row| row.get(1)).unwrap().map(Result::unwrap).collect()
+    }
+
+    #[test]
+    fn no_check_and_no_index_fills_a_temporary_table() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        run(&mut connection).unwrap();
+        // The statements of triggers are listed with the statement that fires them.
+        let triggers: Vec<String> = connection
+            .prepare("SELECT name FROM sqlite_schema WHERE type = 'trigger'")
+            .and_then(|mut select| select.query_map([], |row| row.get(0))?.collect())
+            .unwrap();
+        for trigger in triggers {
+            connection.execute_batch(&format!("DROP TRIGGER {trigger}")).unwrap();
+        }
+        let columns: Vec<(String, String, String)> = connection
+            .prepare(
+                "SELECT t.name, c.name, coalesce((SELECT group_concat(k.name || ' = 1', ' AND ')
+                 FROM pragma_table_info(t.name) k WHERE k.pk > 0), 'rowid = 1')
+                 FROM pragma_table_list t JOIN pragma_table_info(t.name) c
+                 WHERE t.type = 'table' AND t.schema = 'main' AND t.name NOT LIKE 'sqlite%'",
+            )
+            .and_then(|mut select| select.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect())
+            .unwrap();
+        assert!(columns.len() > 100, "{columns:?}");
+        for (table, column, row) in columns {
+            for sql in [
+                format!("INSERT INTO {table} ({column}) VALUES (1)"),
+                format!("UPDATE {table} SET {column} = 1 WHERE {row}"),
+            ] {
+                let program = instructions(&connection, &sql);
+                assert!(!program.iter().any(|name| name == "OpenEphemeral"), "{sql}: {program:?}");
+            }
+        }
     }
 
     #[test]

@@ -189,7 +189,10 @@ fn check_stop_requested(connection: &Connection, own: Option<Owner<'_>>) -> Stor
     let Some(own) = own else { return Ok(Observation { stamp: Vec::new(), is_due: false }) };
     let live = own.live.load(Ordering::Acquire);
     let mut select = connection
-        .prepare_cached("SELECT owner, stop_requested IS NOT NULL, pk FROM turns WHERE state IN ('queued', 'running')")
+        .prepare_cached(
+            "SELECT owner, stop_requested IS NOT NULL, pk FROM turns WHERE state IN ('queued', 'running')
+             UNION ALL SELECT owner, 0, turn_pk FROM admissions",
+        )
         .translated()?;
     let mut rows = select.query([]).translated()?;
     let (mut stamp, mut stored) = (Vec::new(), 0);

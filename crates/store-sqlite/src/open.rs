@@ -154,6 +154,12 @@ pub(crate) fn reader(path: &Path) -> StoreResult<Connection> {
     connection.busy_timeout(BUSY_TIMEOUT).translated()?;
     connection.pragma_update(None, "cache_size", READER_CACHE_KIB).translated()?;
     keep_statements(&connection, 64)?;
+    #[cfg(feature = "counts")]
+    let connection = {
+        let mut watched = connection;
+        crate::counts::watch(&mut watched).translated()?;
+        watched
+    };
     Ok(connection)
 }
 

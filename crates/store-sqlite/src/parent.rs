@@ -1,12 +1,12 @@
 //! The parent of a new session: found by any name, stored by name and by key.
 
 use herma_model::alias::Namespace;
-use herma_model::{Alias, InvalidDeclaration, ParentRelation, SessionId, SessionKey};
+use herma_model::{Alias, EditorSettings, InvalidDeclaration, ParentRelation, SessionId, SessionKey, ToolMode};
 use herma_store::{Creation, Scope};
 use rusqlite::{Connection, params};
 
 use crate::failure::{StoreResult, Translate};
-use crate::rows::ConversationState;
+use crate::rows::{self, ConversationState};
 use crate::snapshot;
 
 /// The session that another one comes from.
@@ -17,6 +17,8 @@ pub(crate) struct Parent {
     pub(crate) relation: ParentRelation,
     /// The session key of its conversation. New sessions inherit it if they bring none.
     pub(crate) session_key: Option<SessionKey>,
+    /// What an editor has chosen for its conversation. New sessions inherit it.
+    pub(crate) editor: EditorSettings,
 }
 
 /// The parent that a creation declares.
@@ -51,14 +53,24 @@ impl Parent {
         conversation: &ConversationState,
         relation: ParentRelation,
     ) -> StoreResult<Self> {
-        let id = connection
-            .prepare_cached("SELECT id FROM sessions WHERE pk = ?1")
+        let (id, editor) = connection
+            .prepare_cached(
+                "SELECT s.id, c.cwd, c.tool_mode, c.chosen_model FROM sessions s, conversations c
+                 WHERE s.pk = ?1 AND c.pk = ?2",
+            )
             .and_then(|mut select| {
-                select.query_row([session], |row| Ok(SessionId::from_name(row.get_ref(0)?.as_str()?)))
+                select.query_row([session, conversation.key], |row| {
+                    let editor = EditorSettings {
+                        cwd: rows::optional_text(row, 1)?,
+                        mode: rows::optional_word(row, 2, ToolMode::parse)?,
+                        model: rows::optional_text(row, 3)?,
+                    };
+                    Ok((SessionId::from_name(row.get_ref(0)?.as_str()?), editor))
+                })
             })
             .translated()?;
         let session_key = conversation.facts.session_key.clone();
-        Ok(Self { session, conversation: conversation.key, id, relation, session_key })
+        Ok(Self { session, conversation: conversation.key, id, relation, session_key, editor })
     }
 }
 

@@ -9,6 +9,7 @@ use crate::approvals;
 use crate::attempt::retract_attempt_at_the_end;
 use crate::conversation;
 use crate::failure::{StoreResult, Translate};
+use crate::histories;
 use crate::instance::Instance;
 use crate::queue::forget_idempotency;
 use crate::rows;
@@ -66,8 +67,8 @@ pub(crate) fn retract(
             conversation::retract_creation(connection, lease.conversation, now)?;
         }
     }
-    if turn.brought_key {
-        remove_session_key(connection, lease.conversation)?;
+    if turn.brings_key {
+        remove_session_key(connection, lease)?;
     }
     Ok(())
 }
@@ -87,11 +88,11 @@ fn forget_appends(connection: &Connection, turn: i64) -> StoreResult<()> {
 
 /// Removes the session key from a conversation that still exists. A deleted one has kept it until its deletion event,
 /// so that no other caller saw that event.
-fn remove_session_key(connection: &Connection, conversation: i64) -> StoreResult<()> {
+fn remove_session_key(connection: &Connection, lease: Lease) -> StoreResult<()> {
     connection
-        .execute("UPDATE conversations SET session_key = NULL WHERE pk = ?1", [conversation])
-        .map(drop)
-        .translated()
+        .execute("UPDATE conversations SET session_key = NULL WHERE pk = ?1", [lease.conversation])
+        .translated()?;
+    histories::change_key(connection, lease.tenant, lease.conversation, None)
 }
 
 /// Removes all messages of the attempt, in whichever session they are, with their pins.
@@ -132,18 +133,18 @@ fn next_seq(connection: &Connection, conversation: i64) -> StoreResult<i64> {
 struct RetractedTurn {
     attempt: u32,
     resolution: Resolution,
-    brought_key: bool,
+    brings_key: bool,
     first_seq: i64,
 }
 
 impl RetractedTurn {
     fn read(connection: &Connection, turn: i64) -> StoreResult<Self> {
         connection
-            .query_row("SELECT attempt, resolution, brought_key, first_seq FROM turns WHERE pk = ?1", [turn], |row| {
+            .query_row("SELECT attempt, resolution, brings_key, first_seq FROM turns WHERE pk = ?1", [turn], |row| {
                 Ok(Self {
                     attempt: row.get(0)?,
                     resolution: rows::word(row, 1, Resolution::parse)?,
-                    brought_key: row.get(2)?,
+                    brings_key: row.get(2)?,
                     first_seq: row.get(3)?,
                 })
             })
@@ -161,7 +162,7 @@ fn become_unanswered_again(connection: &Connection, turn: i64) -> StoreResult<()
         .translated()?;
     connection
         .execute(
-            "UPDATE turns SET attempt = attempt - 1, stop_requested = NULL, stop_kind = NULL, brought_key = 0,
+            "UPDATE turns SET attempt = attempt - 1, stop_requested = NULL, stop_kind = NULL, brings_key = 0,
              state = ?2 WHERE pk = ?1",
             params![turn, failure.map_or(TurnState::Failed, FailureCode::ends_as).as_str()],
         )

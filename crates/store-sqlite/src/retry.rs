@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
-use crate::{queue, rows, snapshot};
+use crate::{admissions, queue, rows, snapshot};
 
 /// How many rows of one request are read at most: its turn, and attempts that waited in processes that died.
 const MOST_ATTEMPTS: usize = 16;
@@ -136,6 +136,7 @@ fn by_fingerprint(
     if attempt == 0 && !hung_up {
         return Ok(None);
     }
+    admissions::write_out_all(connection)?;
     let bit = 1_i64 << attempt;
     let found: Vec<EarlierTurn> = connection
         .prepare_cached(&format!(
@@ -227,7 +228,9 @@ fn repeat(
     if earlier.state == TurnState::Cancelled && earlier.is_cancelled_by_id {
         return Ok(Some(AdmitOutcome::Joined(earlier.turn)));
     }
-    if admission.own_history_alone && earlier.state.is_unanswered() && was_followed(connection, earlier)? {
+    // A visible turn that never began has no place yet: its id is taken over, and its history finds the place.
+    let has_place = earlier.has_begun || !earlier.visible_while_queued;
+    if admission.own_history_alone && has_place && earlier.state.is_unanswered() && was_followed(connection, earlier)? {
         return Ok(None);
     }
     let over = earlier.state.is_unanswered()

@@ -2,7 +2,7 @@
 //!
 //! No message and no session changes. The conversation gets one more range of places that the model is not shown.
 
-use herma_model::{Alias, Rewinds, RewoundRange, Seq, Timestamp};
+use herma_model::{Alias, KeyScope, Rewinds, RewoundRange, Seq, Timestamp};
 use herma_store::{Rewind, RewindOutcome, RewindPoint, Scope};
 use rusqlite::{Connection, params};
 
@@ -63,6 +63,8 @@ pub(crate) fn restore(
 /// A conversation without a running turn, and its rewinds.
 struct IdleConversation {
     state: ConversationState,
+    /// Which session keys the caller may use.
+    keys: KeyScope,
     lineage: Lineage,
     all: Rewinds,
     /// The rewinds without the one that can still be undone.
@@ -90,7 +92,7 @@ impl IdleConversation {
             Some(last) if !has_message_after(connection, &lineage, last.through, &Rewinds::default())? => earlier,
             _ => all.clone(),
         };
-        Ok(Ok(Self { state, lineage, all, earlier }))
+        Ok(Ok(Self { state, keys: scope.keys.clone(), lineage, all, earlier }))
     }
 
     /// The place before the last `wanted` visible turns. An error with the number of visible turns if there are fewer.
@@ -140,7 +142,7 @@ impl IdleConversation {
                 )
                 .translated()?;
         }
-        listing::by_key(connection, self.state.key).map(Box::new)
+        listing::by_key(connection, &self.keys, self.state.key).map(Box::new)
     }
 }
 

@@ -89,6 +89,9 @@ pub(crate) struct ConversationState {
     pub(crate) ended: bool,
     pub(crate) provisional: bool,
     pub(crate) head: i64,
+    /// Whether a turn has the lease that is not written out, so that nothing else here shows it. Known only if
+    /// [`crate::snapshot::load`] has read the state.
+    pub(crate) has_admission: bool,
     pub(crate) facts: ConversationFacts,
 }
 
@@ -103,6 +106,11 @@ impl ConversationState {
 /// Columns of [`session`], from `sessions s`.
 pub(crate) const SESSION: &str = "s.id, s.kind, s.parent_id, s.parent_relation, s.creator_kind, s.reason, s.depth";
 
+/// Reads a session key.
+pub(crate) fn session_key(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<SessionKey>> {
+    Ok(row.get_ref(column)?.as_str_or_null()?.and_then(|key| SessionKey::parse(key).ok()))
+}
+
 /// Reads a conversation's id, origin kind, session key and compactions from a column on.
 pub(crate) fn facts(
     row: &Row<'_>,
@@ -111,11 +119,10 @@ pub(crate) fn facts(
     root: SessionId,
     previous: Option<SessionId>,
 ) -> rusqlite::Result<ConversationFacts> {
-    let session_key = row.get_ref(from + 2)?.as_str_or_null()?;
     Ok(ConversationFacts {
         id: ConversationId::from_uuid(uuid(row, from)?),
         origin_kind: word(row, from + 1, SessionKind::parse)?,
-        session_key: session_key.and_then(|key| SessionKey::parse(key).ok()),
+        session_key: session_key(row, from + 2)?,
         compaction_mode: optional_word(row, from + 3, CompactionMode::parse)?,
         compaction_count: row.get(from + 4)?,
         head,

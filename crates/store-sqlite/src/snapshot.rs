@@ -16,7 +16,7 @@ use crate::failure::{StoreResult, Translate};
 use crate::lineage::{END, Lineage, Segment};
 use crate::point::Point;
 use crate::rows::{self, ConversationState, MESSAGE, MESSAGE_WIDTH, SESSION};
-use crate::{histories, rewinds};
+use crate::{admissions, histories, rewinds};
 
 /// Where a name leads: the conversation, and the session if the name is a session's id.
 pub(crate) fn find(
@@ -69,14 +69,35 @@ fn by_turn(connection: &Connection, tenant: TenantId, name: TurnName) -> StoreRe
 
 /// A conversation that is known to exist.
 pub(crate) fn load(connection: &Connection, conversation: i64) -> StoreResult<ConversationState> {
-    static BY_KEY: LazyLock<String> = LazyLock::new(|| format!("SELECT {STATE} FROM conversations c WHERE c.pk = ?1"));
+    static BY_KEY: LazyLock<String> = LazyLock::new(|| {
+        format!(
+            "SELECT {STATE}, EXISTS (SELECT 1 FROM admissions WHERE conversation_pk = c.pk)
+             FROM conversations c WHERE c.pk = ?1"
+        )
+    });
     connection
         .prepare_cached(&BY_KEY)
         .and_then(|mut select| {
             let mut sessions = Sessions::of(connection)?;
-            select.query_row([conversation], |row| sessions.state(row))
+            select.query_row([conversation], |row| {
+                Ok(ConversationState { has_admission: row.get(STATE_WIDTH)?, ..sessions.state(row)? })
+            })
         })
         .translated()
+}
+
+/// Whether a name leads to a conversation in which a turn runs that is not written out, or may lead to such a turn.
+pub(crate) fn has_admission(
+    connection: &Connection,
+    tenant: TenantId,
+    alias: &Alias,
+    namespace: Namespace,
+) -> StoreResult<bool> {
+    if !admissions::is_any(connection)? {
+        return Ok(false);
+    }
+    let found = find(connection, tenant, alias, namespace)?;
+    Ok(found.map_or_else(|| TurnName::parse(alias.as_str()).is_some(), |(state, _)| state.has_admission))
 }
 
 /// Columns of [`Sessions::state`], from `conversations c`.
@@ -125,6 +146,7 @@ impl<'c> Sessions<'c> {
             next_seq: row.get(5)?,
             ended: row.get::<_, Option<i64>>(6)?.is_some(),
             head: head_key,
+            has_admission: false,
             provisional: row.get(15)?,
             last_fence: row.get(16)?,
             changes: row.get(17)?,
@@ -322,16 +344,20 @@ impl FailedTurns {
         // is unanswered in the branch. The same holds if a rewind hides the later place. Failed attempts before the
         // first turn are read too, because a compaction may carry their messages.
         static FAILED: LazyLock<String> = LazyLock::new(|| {
-            let failed = format!(
-                "SELECT coalesce(t.attempt_of, t.id), t.state, t.attempt, t.attempt_of IS NOT NULL AND EXISTS (
-                 SELECT 1 FROM turns n WHERE (n.id = t.attempt_of OR n.attempt_of = t.attempt_of) AND n.pk > t.pk
-                 AND coalesce(n.first_seq, n.last_seq) <= ?3 AND {}), t.first_seq
-                 FROM turns t WHERE t.conversation_pk = ?1 AND t.first_seq <= ?3",
-                rewinds::shows("coalesce(n.first_seq, n.last_seq)", "?4")
-            );
+            let shown = rewinds::shows("coalesce(n.first_seq, n.last_seq)", "?4");
+            let failed_in = |index: &str| {
+                format!(
+                    "SELECT coalesce(t.attempt_of, t.id), t.state, t.attempt, t.attempt_of IS NOT NULL AND EXISTS (
+                     SELECT 1 FROM turns n WHERE (n.id = t.attempt_of OR n.attempt_of = t.attempt_of) AND n.pk > t.pk
+                     AND coalesce(n.first_seq, n.last_seq) <= ?3 AND {shown}), t.first_seq
+                     FROM turns t INDEXED BY {index} WHERE t.conversation_pk = ?1 AND t.first_seq <= ?3"
+                )
+            };
             format!(
-                "{failed} AND t.pk >= ?2 AND t.state IN ('failed', 'cancelled', 'interrupted')
-                 UNION ALL {failed} AND t.pk < ?2 AND t.attempt_of IS NOT NULL"
+                "{} AND t.pk >= ?2 AND (t.state = 'failed' OR t.state = 'cancelled' OR t.state = 'interrupted')
+                 UNION ALL {} AND t.pk < ?2 AND t.attempt_of IS NOT NULL",
+                failed_in("turns_unanswered"),
+                failed_in("turns_left_in_conversation")
             )
         });
         let stored = rewinds::to(rewinds);

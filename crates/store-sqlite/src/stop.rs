@@ -105,7 +105,7 @@ fn find(connection: &Connection, scope: &Scope, turn: TurnId) -> StoreResult<Opt
         .and_then(|mut select| {
             select
                 .query_row(params![turn.uuid().as_bytes(), scope.tenant.0], |row| {
-                    let session_key = row.get_ref(3)?.as_str_or_null()?.and_then(|key| SessionKey::parse(key).ok());
+                    let session_key = rows::session_key(row, 3)?;
                     Ok(StopTarget {
                         key: row.get(0)?,
                         state: rows::word(row, 1, TurnState::parse)?,

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::ops::AddAssign;
 
-use herma_model::{ConversationId, Cost, TenantId, Usage};
+use herma_model::{ConversationId, Cost, KeyScope, TenantId, Usage};
 use herma_store::{MOST_DESCENDANTS, Spent};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -59,13 +59,15 @@ pub(crate) fn cost(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Cost
 /// Sums of trees, for rows that are read in one transaction.
 pub(crate) struct Trees<'c> {
     connection: &'c Connection,
+    /// Which conversations count. What is below one that does not count, does not count either.
+    keys: &'c KeyScope,
     /// The sums that are known, by the topmost conversation. A page often shows several conversations of one tree.
     sums: HashMap<i64, Spending>,
 }
 
 impl<'c> Trees<'c> {
-    pub(crate) fn of(connection: &'c Connection) -> Self {
-        Self { connection, sums: HashMap::new() }
+    pub(crate) fn of(connection: &'c Connection, keys: &'c KeyScope) -> Self {
+        Self { connection, keys, sums: HashMap::new() }
     }
 
     /// What a conversation that has children has used, with everything below it.
@@ -73,7 +75,7 @@ impl<'c> Trees<'c> {
         if let Some(known) = self.sums.get(&conversation) {
             return Ok(*known);
         }
-        let Tree { mut nodes, is_whole } = Tree::read(self.connection, conversation, own)?;
+        let Tree { mut nodes, is_whole } = Tree::read(self.connection, self.keys, conversation, own)?;
         // Parents come before their children, so each sum is complete before it is added to the one above.
         for at in (1..nodes.len()).rev() {
             let Node { parent, spending, .. } = nodes[at];
@@ -102,7 +104,7 @@ struct Node {
 }
 
 impl Tree {
-    fn read(connection: &Connection, conversation: i64, own: Spending) -> StoreResult<Self> {
+    fn read(connection: &Connection, keys: &KeyScope, conversation: i64, own: Spending) -> StoreResult<Self> {
         let mut select = connection.prepare_cached(&children_sql()).translated()?;
         let mut nodes = vec![Node { key: conversation, parent: 0, spending: own }];
         let mut next = 0;
@@ -111,6 +113,10 @@ impl Tree {
             while let Some(child) = children.next().translated()? {
                 if nodes.len() > MOST_DESCENDANTS {
                     return Ok(Self { nodes, is_whole: false });
+                }
+                let session_key = rows::session_key(child, SPENDING_WIDTH + 1).translated()?;
+                if !keys.sees(session_key.as_ref()) {
+                    continue;
                 }
                 let key = child.get(0).translated()?;
                 nodes.push(Node { key, parent: next, spending: Spending::read(child, 1).translated()? });
@@ -122,15 +128,15 @@ impl Tree {
 }
 
 fn children_sql() -> String {
-    format!("SELECT c.pk, {SPENDING} FROM conversations c WHERE c.parent_pk = ?1")
+    format!("SELECT c.pk, {SPENDING}, c.session_key FROM conversations c WHERE c.parent_pk = ?1")
 }
 
-/// What a conversation and the whole tree around it have used.
+/// What a conversation and the whole tree around it have used, under any session key.
 pub(crate) fn spent(connection: &Connection, tenant: TenantId, conversation: ConversationId) -> StoreResult<Spent> {
     let Some(key) = key_of(connection, tenant, conversation)? else { return Ok(Spent::default()) };
     let own = spending(connection, key)?;
     let top = topmost(connection, key)?;
-    let all = Trees::of(connection).sum(top, spending(connection, top)?)?;
+    let all = Trees::of(connection, &KeyScope::All).sum(top, spending(connection, top)?)?;
     Ok(Spent { conversation: own.usage.total(), tree: all.usage.total().max(own.usage.total()) })
 }
 

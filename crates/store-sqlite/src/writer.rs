@@ -246,6 +246,14 @@ impl Writer {
         self.shared.wake(&mut queue);
     }
 
+    /// Calls `report` with each statement of the write connection from now on.
+    #[cfg(test)]
+    pub(crate) fn trace(&self, report: impl FnMut(rusqlite::trace::TraceEvent<'_>) + Send + 'static) {
+        let mut held = self.shared.write_connection.lock().unwrap();
+        let codes = rusqlite::trace::TraceEventCodes::SQLITE_TRACE_STMT;
+        held.as_mut().unwrap().connection.trace_v2(codes, Some(report)).unwrap();
+    }
+
     fn enqueue(&self, job: Job) {
         let mut queue = self.shared.queue();
         // A closed queue drops the work, and with it the channel that its caller waits on. The caller then reports that

@@ -4,7 +4,7 @@ mod rewind;
 
 use std::sync::Arc;
 
-use herma_model::{Alias, ConversationId, InvalidDeclaration, MessageId, SessionKey, Timestamp, TurnId};
+use herma_model::{Alias, ConversationId, InvalidDeclaration, MessageId, SessionKey, Timestamp, ToolMode, TurnId};
 
 use crate::admission::Creation;
 use crate::listing::ConversationRow;
@@ -27,6 +27,8 @@ pub struct NewConversation {
     pub title: Option<String>,
     /// What the client attaches, as a JSON object. Opaque.
     pub metadata: Option<Arc<str>>,
+    /// The directory that the person works in. If it is not given, that of the parent.
+    pub cwd: Option<Arc<str>>,
     /// The clock.
     pub now: Timestamp,
 }
@@ -77,6 +79,8 @@ pub struct NewBranch {
     pub title: Option<String>,
     /// What the client attaches, as a JSON object. Opaque.
     pub metadata: Option<Arc<str>>,
+    /// The directory that the person works in. If it is not given, that of the source.
+    pub cwd: Option<Arc<str>>,
     /// The clock.
     pub now: Timestamp,
 }
@@ -107,6 +111,10 @@ pub struct Change {
     pub title: Option<Option<String>>,
     /// Whether it is archived.
     pub archived: Option<bool>,
+    /// Which tool calls an editor's turns may make.
+    pub tool_mode: Option<ToolMode>,
+    /// The model that an editor's turns use; `Some(None)` for the default one.
+    pub model: Option<Option<String>>,
 }
 
 /// A generated title, for a conversation that has no title from a client.

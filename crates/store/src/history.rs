@@ -22,6 +22,8 @@ pub struct FoundHistory {
     pub conversation: ConversationId,
     /// The completed turn with which the history ends.
     pub turn: TurnId,
+    /// Whether the conversation is a branch that inherits the turn, and has had none of its own.
+    pub is_inherited: bool,
 }
 
 /// The turn that a search by history has to find. A caller that has the conversation in memory need not search before

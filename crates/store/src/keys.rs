@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use herma_model::{ApiKeyId, KeyScope, TenantId, Timestamp};
+use herma_model::{ApiKeyId, KeyLimits, KeyScope, TenantId, Timestamp};
 
 /// SHA-256 of a key. A fast digest is enough, because keys are long and random.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -28,6 +28,8 @@ pub struct NewApiKey {
     pub hint: String,
     /// Session keys it may use.
     pub session_keys: KeyScope,
+    /// What it may not do.
+    pub limits: KeyLimits,
     /// The clock.
     pub now: Timestamp,
 }
@@ -43,6 +45,8 @@ pub struct ApiKeyRow {
     pub hint: String,
     /// Session keys it may use.
     pub session_keys: KeyScope,
+    /// What it may not do.
+    pub limits: KeyLimits,
     /// When it was made.
     pub created_at: Timestamp,
     /// When it was revoked.

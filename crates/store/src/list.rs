@@ -88,6 +88,8 @@ pub struct ListFilter {
     pub origin_kind: Option<SessionKind>,
     /// Only user-facing conversations, or only the others.
     pub user_facing: Option<bool>,
+    /// Only conversations whose person works in this directory.
+    pub cwd: Option<String>,
     /// Only conversations from this front door.
     pub source: Option<String>,
     /// Only this session key.
@@ -150,6 +152,7 @@ impl ListFilter {
             word(self.parent.as_ref().map(Alias::as_str)),
             word(self.root.as_ref().map(Alias::as_str)),
             word(self.title.as_deref()),
+            word(self.cwd.as_deref()),
             moment(self.since),
             moment(self.until),
         ];
@@ -193,6 +196,7 @@ mod tests {
             ListFilter { since: Some(Timestamp(1)), ..own.clone() },
             ListFilter { until: Some(Timestamp(1)), ..own.clone() },
             ListFilter { answered: Some(true), ..own.clone() },
+            ListFilter { cwd: Some("/srv".to_owned()), ..own.clone() },
             ListFilter { archived: Archived::Any, ..own },
         ] {
             assert_eq!(other.read_cursor(&text), Err(InvalidCursor::OtherList), "{other:?}");

@@ -4,7 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use herma_model::{
-    CallId, ConversationFacts, Cost, EndReason, Message, Seq, SessionFacts, Summary, Timestamp, TurnState, Usage,
+    CallId, ConversationFacts, Cost, EditorSettings, EndReason, Message, Seq, SessionFacts, Summary, Timestamp,
+    TurnState, Usage,
 };
 
 use crate::snapshot::Revision;
@@ -35,6 +36,8 @@ pub struct ConversationRow {
     pub source: Arc<str>,
     /// What a client attached, as a JSON object.
     pub metadata: Option<Arc<str>>,
+    /// What an editor has chosen for it.
+    pub editor: EditorSettings,
     /// Whether it was archived.
     pub archived: bool,
     /// When it was made.

@@ -11,7 +11,7 @@ use herma_model::copy::{
 use herma_model::provenance::CompactionMode;
 use herma_model::{
     Alias, CompactionId, ConversationId, CreatorKind, Digest, EndReason, MessageId, ParentRelation, Rewinds, Seq,
-    SessionId, SessionKey, SessionKind, Timestamp, TurnId,
+    SessionId, SessionKey, SessionKind, Timestamp, ToolMode, TurnId,
 };
 use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
@@ -33,7 +33,7 @@ pub(super) fn conversation(connection: &Connection, whole: Segment, take: PieceS
              updated_at, ended_at, end_reason, message_count, turn_count, input_tokens, output_tokens, cached_tokens,
              reasoning_tokens, compaction_count, compaction_mode, auto_compaction_paused, counted_seq, counted_tokens,
              rewrites, next_seq, title_is_excerpt, nameless, rewinds, parent_tool_call, side_input_tokens,
-             side_output_tokens, cost, chat FROM conversations WHERE pk = ?1",
+             side_output_tokens, cost, chat, tool_mode, chosen_model FROM conversations WHERE pk = ?1",
         )
         .and_then(|mut select| select.query_row([whole.conversation], describe))
         .translated()?;
@@ -88,6 +88,8 @@ fn describe(row: &Row<'_>) -> rusqlite::Result<CopiedConversation> {
         nameless: row.get(27)?,
         session_key: row.get_ref(4)?.as_str_or_null()?.and_then(|key| SessionKey::parse(key).ok()),
         cwd: row.get(5)?,
+        tool_mode: rows::optional_word(row, 34, ToolMode::parse)?,
+        chosen_model: row.get(35)?,
         metadata: rows::optional_text(row, 6)?,
         system: rows::system_from(row.get_ref(7)?.as_str_or_null()?).to_vec(),
         archived: row.get(8)?,

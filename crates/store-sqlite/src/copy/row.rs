@@ -1,7 +1,7 @@
 //! The row of a conversation that is restored.
 
 use herma_model::copy::{CopiedConversation, CopiedSource};
-use herma_model::{Cost, EndReason, SessionKey, TenantId, Timestamp};
+use herma_model::{Cost, EndReason, SessionKey, TenantId, Timestamp, ToolMode};
 
 use crate::tables::ConversationColumns;
 use crate::{rewinds, rows};
@@ -16,6 +16,8 @@ pub(super) fn whole_row(tenant: TenantId, what: &CopiedConversation, now: Timest
         source: &what.source,
         title: what.title.as_deref(),
         cwd: what.cwd.as_deref(),
+        tool_mode: what.tool_mode.map(ToolMode::as_str),
+        chosen_model: what.chosen_model.as_deref(),
         metadata: what.metadata.as_deref(),
         system: (!what.system.is_empty()).then(|| rows::system_to(&what.system)),
         archived: what.archived,

@@ -29,7 +29,8 @@ pub(super) fn turns(connection: &Connection, part: Segment, take: PieceSink<'_>)
     let without_messages = if is_part {
         ""
     } else {
-        "UNION SELECT pk FROM turns WHERE conversation_pk = ?1 AND state IN ('failed', 'cancelled', 'interrupted')
+        "UNION SELECT pk FROM turns INDEXED BY turns_unanswered WHERE conversation_pk = ?1
+         AND (state = 'failed' OR state = 'cancelled' OR state = 'interrupted')
          UNION SELECT pk FROM turns WHERE conversation_pk = ?1 AND first_seq IS NULL"
     };
     let mut select = connection

@@ -21,15 +21,16 @@ use herma_store::{
     RewriteOutcome, Scope, Search, SearchPage, Snapshot, Spent, StatelessTurn, StopOutcome, Store, StoreError,
     StreamedOutput, StreamedPart, StreamedThrough, Subscription, TurnRecord, Undo, UndoOutcome, receipt,
 };
+use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::SqliteStore;
 use crate::search::indexer::BatchLimit;
 use crate::writer::{Callback, JobOutcome, WhenUnavailable};
 use crate::{
-    admit, approvals, branch, commit, compact, copy, delegates, describe, erase, events, expiry, family, grants,
-    histories, import, keys, ledger, list, listing, maintenance, park, pins, queue, retract, retry, rewind, rewrite,
-    search, snapshot, stop, takeover, title, transcript, turns, undo, usage,
+    admissions, admit, approvals, branch, commit, compact, copy, delegates, describe, erase, events, expiry, family,
+    grants, histories, import, keys, ledger, list, listing, maintenance, park, pins, queue, retract, retry, rewind,
+    rewrite, search, snapshot, stop, takeover, title, transcript, turns, undo, usage,
 };
 
 #[async_trait]
@@ -40,11 +41,11 @@ impl Store for SqliteStore {
         if let Some(found) = self.readers.read(move |connection| keys::find_tenant(connection, &wanted)).await? {
             return Ok(found);
         }
-        self.write(move |connection, _| keys::ensure_tenant(connection, &name, now)).await
+        self.write_beside_turns(move |connection, _| keys::ensure_tenant(connection, &name, now)).await
     }
 
     async fn create_key(&self, key: NewApiKey) -> Result<(), StoreError> {
-        self.write(move |connection, _| keys::create(connection, &key)).await
+        self.write_beside_turns(move |connection, _| keys::create(connection, &key)).await
     }
 
     async fn keys(&self) -> Result<Vec<ApiKeyRow>, StoreError> {
@@ -52,7 +53,7 @@ impl Store for SqliteStore {
     }
 
     async fn revoke_key(&self, id: ApiKeyId, now: Timestamp) -> Result<bool, StoreError> {
-        self.write(move |connection, _| keys::revoke(connection, id, now)).await
+        self.write_beside_turns(move |connection, _| keys::revoke(connection, id, now)).await
     }
 
     async fn principal_of(&self, hash: KeyHash) -> Result<Option<Principal>, StoreError> {
@@ -66,8 +67,21 @@ impl Store for SqliteStore {
         namespace: Namespace,
         extent: Extent,
     ) -> Result<Option<Snapshot>, StoreError> {
+        let (tenant, wanted) = (scope.tenant, alias.clone());
         let (scope, alias) = (scope.clone(), alias.clone());
-        self.readers.read(move |connection| snapshot::open(connection, &scope, &alias, namespace, extent)).await
+        let open = move |connection: &Connection| snapshot::open(connection, &scope, &alias, namespace, extent);
+        let read = move |connection: &Connection| match snapshot::has_admission(connection, tenant, &wanted, namespace)?
+        {
+            true => Ok(Err(open)),
+            false => open(connection).map(Ok),
+        };
+        match self.readers.read(read).await? {
+            Ok(snapshot) => Ok(snapshot),
+            Err(open) => {
+                self.write_out_admissions().await;
+                self.readers.read(open).await
+            }
+        }
     }
 
     async fn find_history(
@@ -149,7 +163,11 @@ impl Store for SqliteStore {
 
     async fn retract(&self, lease: Lease) -> Result<(), StoreError> {
         let now = maintenance::now();
-        self.under_lease(lease, move |connection, instance| retract::retract(connection, instance, lease, now)).await
+        self.under_lease(lease, move |connection, instance| {
+            admissions::write_out(connection, lease.conversation)?;
+            retract::retract(connection, instance, lease, now)
+        })
+        .await
     }
 
     async fn withdraw(&self, scope: &Scope, turn: TurnId, why: TurnFailure, now: Timestamp) -> Result<(), StoreError> {
@@ -169,7 +187,11 @@ impl Store for SqliteStore {
     }
 
     async fn park(&self, park: Park) -> Result<(), StoreError> {
-        self.under_lease(park.lease, move |connection, instance| park::park(connection, instance, &park)).await
+        self.under_lease(park.lease, move |connection, instance| {
+            admissions::write_out(connection, park.lease.conversation)?;
+            park::park(connection, instance, &park)
+        })
+        .await
     }
 
     async fn answer(
@@ -218,7 +240,11 @@ impl Store for SqliteStore {
     fn journal(&self, lease: Lease, shown: StreamedOutput) -> Receipt {
         let (written, journalled) = receipt();
         self.writer.submit_lazy(WhenUnavailable::Wait, move |connection, _| {
-            match takeover::append_journal(connection, lease.turn, lease.fence.0, &shown) {
+            let write = || {
+                admissions::write_out(connection, lease.conversation)?;
+                takeover::append_journal(connection, lease.turn, lease.fence.0, &shown)
+            };
+            match write() {
                 Ok(()) => JobOutcome::Keep(Box::new(move |committed| {
                     let _ = written.send(committed);
                 })),
@@ -237,7 +263,7 @@ impl Store for SqliteStore {
     async fn confirm(&self, lease: Lease) -> Result<Lease, StoreError> {
         // Take the series before the read: a renewal that is committed by now is seen by every later takeover.
         let series = self.renewals.fresh_series().unwrap_or(lease.renewal_series);
-        self.readers.read(move |connection| takeover::require_lease(connection, lease)).await?;
+        self.read(move |connection| takeover::require_lease(connection, lease)).await?;
         Ok(Lease { renewal_series: series, ..lease })
     }
 
@@ -255,7 +281,7 @@ impl Store for SqliteStore {
 
     async fn turn(&self, scope: &Scope, id: TurnId) -> Result<Option<TurnRecord>, StoreError> {
         let scope = scope.clone();
-        self.readers.read(move |connection| turns::turn(connection, &scope, id)).await
+        self.read(move |connection| turns::turn(connection, &scope, id)).await
     }
 
     async fn streamed_since(
@@ -265,7 +291,7 @@ impl Store for SqliteStore {
         since: StreamedThrough,
     ) -> Result<Option<StreamedPart>, StoreError> {
         let scope = scope.clone();
-        self.readers.read(move |connection| turns::streamed_since(connection, &scope, turn, since)).await
+        self.read(move |connection| turns::streamed_since(connection, &scope, turn, since)).await
     }
 
     async fn forget_response(&self, scope: &Scope, turn: TurnId) -> Result<bool, StoreError> {
@@ -366,17 +392,17 @@ impl Store for SqliteStore {
         pin: Pin,
     ) -> Result<Option<ConversationRow>, StoreError> {
         let (scope, alias) = (scope.clone(), alias.clone());
-        self.readers.read(move |connection| listing::conversation(connection, &scope, &alias, pin)).await
+        self.read(move |connection| listing::conversation(connection, &scope, &alias, pin)).await
     }
 
     async fn conversations(&self, scope: &Scope, filter: ListFilter) -> Result<Page<ConversationRow>, StoreError> {
         let scope = scope.clone();
-        self.readers.read(move |connection| list::page(connection, &scope, &filter)).await
+        self.read(move |connection| list::page(connection, &scope, &filter)).await
     }
 
     async fn lineage(&self, scope: &Scope, alias: &Alias, range: LineageRange) -> Result<LineageOutcome, StoreError> {
         let (scope, alias) = (scope.clone(), alias.clone());
-        self.readers.read(move |connection| family::page(connection, &scope, &alias, range)).await
+        self.read(move |connection| family::page(connection, &scope, &alias, range)).await
     }
 
     async fn children_of_call(
@@ -387,7 +413,7 @@ impl Store for SqliteStore {
     ) -> Result<Vec<ChildAnswer>, StoreError> {
         let call = call.to_owned();
         let read = move |connection: &_| delegates::children_of_call(connection, tenant, conversation, &call);
-        self.readers.read(read).await
+        self.read(read).await
     }
 
     fn add_side_usage(&self, tenant: TenantId, conversation: ConversationId, usage: Usage, cost: Option<Cost>) {
@@ -405,21 +431,21 @@ impl Store for SqliteStore {
         range: MessageRange,
     ) -> Result<Option<MessagePage>, StoreError> {
         let (scope, alias) = (scope.clone(), alias.clone());
-        self.readers.read(move |connection| transcript::page(connection, &scope, &alias, range)).await
+        self.read(move |connection| transcript::page(connection, &scope, &alias, range)).await
     }
 
     async fn message(&self, scope: &Scope, alias: &Alias, id: MessageId) -> Result<Option<Arc<Message>>, StoreError> {
         let (scope, alias) = (scope.clone(), alias.clone());
-        self.readers.read(move |connection| transcript::message(connection, &scope, &alias, id)).await
+        self.read(move |connection| transcript::message(connection, &scope, &alias, id)).await
     }
 
     async fn search(&self, scope: &Scope, search: Search) -> Result<SearchPage, StoreError> {
         let scope = scope.clone();
-        self.readers.read(move |connection| search::page(connection, &scope, &search)).await
+        self.read(move |connection| search::page(connection, &scope, &search)).await
     }
 
     async fn index_all(&self) -> Result<(), StoreError> {
-        let newest = self.readers.read(search::newest).await?;
+        let newest = self.read(search::newest).await?;
         let owner = search::indexer::random_owner();
         let from_the_mark = || self.readers.read(|connection| search::indexer::next(connection, BatchLimit::LARGE));
         let mut next = from_the_mark().await?;
@@ -468,7 +494,10 @@ impl Store for SqliteStore {
     }
 
     fn record_failed(&self, failed: FailedCompaction) {
-        self.write_lazily(move |connection| ledger::record_failed(connection, &failed));
+        self.write_lazily(move |connection| {
+            admissions::write_out_all(connection)?;
+            ledger::record_failed(connection, &failed)
+        });
     }
 
     async fn compactions(
@@ -479,7 +508,7 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> Result<Option<LedgerPage>, StoreError> {
         let (scope, alias) = (scope.clone(), alias.clone());
-        self.readers.read(move |connection| ledger::page(connection, &scope, &alias, before, limit)).await
+        self.read(move |connection| ledger::page(connection, &scope, &alias, before, limit)).await
     }
 
     async fn compaction(
@@ -489,7 +518,7 @@ impl Store for SqliteStore {
         id: CompactionId,
     ) -> Result<Option<Compaction>, StoreError> {
         let (scope, alias) = (scope.clone(), alias.clone());
-        self.readers.read(move |connection| ledger::one(connection, &scope, &alias, id)).await
+        self.read(move |connection| ledger::one(connection, &scope, &alias, id)).await
     }
 
     async fn pin(
@@ -514,10 +543,10 @@ impl Store for SqliteStore {
 
     async fn events(&self, scope: &Scope, from: EventsFrom, limit: usize) -> Result<EventPage, StoreError> {
         let scope = scope.clone();
-        let (page, total) = self.readers.read(move |connection| events::page(connection, &scope, from, limit)).await?;
+        let (page, total) = self.read(move |connection| events::page(connection, &scope, from, limit)).await?;
         if total > self.synced_events.load(Ordering::Acquire) {
             // What was read is in the log by now, whichever process wrote it. One sync makes all of it durable.
-            self.write(|_, _| Ok(())).await?;
+            self.write_beside_turns(|_, _| Ok(())).await?;
             self.synced_events.fetch_max(total, Ordering::AcqRel);
         }
         Ok(page)
@@ -529,6 +558,9 @@ impl Store for SqliteStore {
 
     async fn copy_out(&self, scope: &Scope, alias: &Alias) -> Result<Option<Copying>, StoreError> {
         let (scope, alias) = (scope.clone(), alias.clone());
+        if self.readers.read(admissions::is_any).await? {
+            self.write_out_admissions().await;
+        }
         let (found, is_found) = oneshot::channel();
         let (taker, pieces) = mpsc::channel(copy::WAITING);
         let readers = self.readers.clone();
@@ -554,7 +586,7 @@ impl Store for SqliteStore {
 
     async fn check(&self) -> Result<(), StoreError> {
         // Tests what every turn needs: this process's lock file, its row, and a log that can be synced.
-        self.write(|connection, instance| instance.renew(connection, maintenance::now()).map(drop)).await
+        self.write_beside_turns(|connection, instance| instance.renew(connection, maintenance::now()).map(drop)).await
     }
 
     async fn close(&self) {

@@ -17,7 +17,12 @@ fn turn() -> TurnId {
 /// A database in which one turn waits, and nothing else.
 fn database() -> Connection {
     let connection = Connection::open_in_memory().unwrap();
-    connection.execute_batch("CREATE TABLE turns (pk INTEGER PRIMARY KEY, id, state, owner, stop_requested)").unwrap();
+    connection
+        .execute_batch(
+            "CREATE TABLE turns (pk INTEGER PRIMARY KEY, id, state, owner, stop_requested);
+             CREATE TABLE admissions (turn_pk, owner)",
+        )
+        .unwrap();
     connection.execute("INSERT INTO turns VALUES (1, ?1, 'queued', 1, NULL)", [turn().uuid().as_bytes()]).unwrap();
     connection
 }

@@ -77,8 +77,10 @@ impl SearchRun<'_> {
         let mut stretch = STRETCH;
         loop {
             let window_began = Instant::now();
-            let floor = at.bottom.unwrap_or_else(|| at.top.saturating_sub(stretch).max(0));
-            let window = self.candidates.window(at.stage, at.top, floor)?;
+            let window = match at.bottom {
+                Some(bottom) => self.candidates.same_window(at.stage, at.top, bottom)?,
+                None => self.candidates.window(at.stage, at.top, at.top.saturating_sub(stretch).max(0))?,
+            };
             let is_quickly_empty = window.keys.is_empty() && window_began.elapsed() < QUICKLY;
             stretch = if is_quickly_empty { stretch.saturating_mul(4) } else { STRETCH };
             for hit in self.fresh(&at, &window)? {

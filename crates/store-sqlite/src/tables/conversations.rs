@@ -55,6 +55,8 @@ table! {
         cost: Option<i64>,
         history: Option<[u8; 16]>,
         chat: Option<[u8; 16]>,
+        tool_mode: Option<&'a str>,
+        chosen_model: Option<&'a str>,
     }
 }
 

@@ -6,8 +6,9 @@ use herma_store::NewResponse;
 use super::table;
 
 table! {
-    /// A new turn.
+    /// A new turn. Without a key it gets the next one.
     TurnColumns<'a> in "turns" {
+        pk: Option<i64>,
         tenant_pk: i64,
         id: [u8; 16],
         conversation_pk: i64,
@@ -24,7 +25,7 @@ table! {
         delivered: bool,
         stop_requested: Option<i64>,
         stop_kind: Option<&'a str>,
-        brought_key: bool,
+        brings_key: bool,
         first_seq: Option<i64>,
         answer_seq: Option<i64>,
         last_seq: Option<i64>,
@@ -48,6 +49,8 @@ table! {
         attempt_of: Option<[u8; 16]>,
         sdk_attempt: u32,
         joinable: bool,
+        history: Option<[u8; 16]>,
+        history_key: Option<i64>,
     }
 }
 

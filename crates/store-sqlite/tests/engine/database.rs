@@ -74,6 +74,11 @@ const INVARIANTS: &[(&str, &str)] = &[
          WHERE running_turn IS NOT (SELECT pk FROM turns t WHERE t.conversation_pk = c.pk AND t.state = 'running')",
     ),
     (
+        "a turn that is not written out is the only one of its conversation that runs, and its number is unused",
+        "SELECT count(*) FROM admissions a JOIN conversations c ON c.pk = a.conversation_pk
+         WHERE c.running_turn IS NOT NULL OR c.fence >= a.fence OR c.deleted OR a.turn_pk IN (SELECT pk FROM turns)",
+    ),
+    (
         "at most one turn of a conversation runs",
         "SELECT count(*) FROM (SELECT 1 FROM turns WHERE state = 'running'
          GROUP BY conversation_pk HAVING count(*) > 1)",

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests say what is wrong by panicking")]
 
+mod admissions;
 mod child;
 mod copies;
 mod crashes;

@@ -1,10 +1,12 @@
 //! Herma opens the files of every earlier schema.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use herma_model::provenance::CompactionMode;
-use herma_store::Store;
+use herma_store::contract::Engine as _;
 use herma_store::contract::summaries::{shown, undone};
+use herma_store::{Store, StoreError};
+use herma_store_sqlite::SqliteStore;
 use rusqlite::{Connection, params};
 use sha2::{Digest, Sha256};
 
@@ -12,7 +14,7 @@ use crate::database::{Database, check_file};
 
 /// The migrations, in order, with their numbers.
 fn migrations() -> Vec<(i64, PathBuf)> {
-    let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
     let numbered = |path: PathBuf| (path.file_name().unwrap().to_str().unwrap()[..4].parse().unwrap(), path);
     let mut migrations: Vec<_> =
         std::fs::read_dir(directory).unwrap().map(|entry| numbered(entry.unwrap().path())).collect();
@@ -111,4 +113,136 @@ async fn summaries_of_earlier_releases_count_in_the_tree() {
     assert_eq!((row.usage_tree.input, row.usage_tree.output), (130, 11));
     world.one.close().await;
     world.two.close().await;
+}
+
+/// The schema as SQLite stores it.
+fn schema(path: &Path) -> Vec<(String, Option<String>)> {
+    let connection = Connection::open(path).unwrap();
+    let mut select = connection.prepare("SELECT name, sql FROM sqlite_schema ORDER BY type, name").unwrap();
+    select.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().map(Result::unwrap).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_earlier_schema_becomes_the_same_schema() {
+    let fresh = Database::new();
+    fresh.open().await.close().await;
+    let wanted = schema(&fresh.path());
+    for (version, _) in migrations() {
+        let database = written_by(version);
+        database.open().await.close().await;
+        assert_eq!(schema(&database.path()), wanted, "from {version}");
+        check_file(&database.path());
+    }
+}
+
+/// A schema that has lists in its checks.
+const WITH_LISTS: i64 = 24;
+
+#[tokio::test]
+async fn words_that_were_refused_before_are_still_refused() {
+    let database = written_by(WITH_LISTS);
+    Connection::open(database.path()).unwrap().execute_batch(CONVERSATION).unwrap();
+    database.open().await.close().await;
+    let connection = Connection::open(database.path()).unwrap();
+    for (table, column, words) in [
+        ("conversations", "origin_kind", &["main", "auxiliary", "background", "branch"][..]),
+        ("sessions", "kind", &["main", "auxiliary", "background", "branch", "continuation"]),
+        ("sessions", "parent_relation", &["continuation", "branch", "delegate", "background", "import"]),
+        (
+            "sessions",
+            "creator_kind",
+            &["user", "api", "acp", "cli", "compression", "delegate_task", "branch", "schedule", "import"],
+        ),
+        ("turns", "state", &["queued", "running", "completed", "failed", "cancelled", "interrupted"]),
+        ("turns", "resolution", &["created", "head", "moved", "branched"]),
+        ("messages", "role", &["user", "assistant", "tool"]),
+    ] {
+        let parent = if column == "parent_relation" { ", parent_id = 'other'" } else { "" };
+        let set = |word: &str| connection.execute(&format!("UPDATE {table} SET {column} = ?1{parent}"), [word]);
+        for word in words {
+            assert!(set(word).unwrap() > 0, "{table}.{column} = {word}");
+        }
+        for word in ["", "other", "MAIN", "Queued", "user "] {
+            let refused = set(word).unwrap_err().to_string();
+            assert!(refused.contains("CHECK constraint failed"), "{table}.{column} = {word}: {refused}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_schema_that_was_changed_by_hand_is_refused_and_not_changed() {
+    let database = written_by(WITH_LISTS);
+    let connection = Connection::open(database.path()).unwrap();
+    connection
+        .execute_batch(
+            "PRAGMA writable_schema = ON;
+             UPDATE sqlite_schema SET sql = replace(sql, '''moved''', '''went''') WHERE name = 'turns';
+             PRAGMA writable_schema = RESET; CREATE TABLE notes (text TEXT)",
+        )
+        .unwrap();
+    drop(connection);
+    let before = schema(&database.path());
+    let Err(StoreError::Unusable(why)) = SqliteStore::open(&database.path()) else { panic!("it was migrated") };
+    assert!(why.contains("the schema of turns is not the one that Herma made"), "{why}");
+    assert_eq!(schema(&database.path()), before);
+    let version: i64 = Connection::open(database.path())
+        .and_then(|connection| connection.pragma_query_value(None, "user_version", |row| row.get(0)))
+        .unwrap();
+    assert_eq!(version, WITH_LISTS);
+}
+
+/// Statements of a turn, as an older process prepared them.
+const OLDER_TURN: &str = "INSERT INTO turns (tenant_pk, id, conversation_pk, session_pk, api, state, fence, owner,
+    resolution, fingerprint, created_at) VALUES (1, randomblob(16), 1, 1, 'chat', ?1, 1, 1, 'head', zeroblob(16), 3)";
+const OLDER_UNANSWERED: &str = "SELECT count(*) FROM turns WHERE conversation_pk = 1
+    AND state IN ('failed', 'cancelled', 'interrupted')";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_older_process_that_has_the_file_open_goes_on() {
+    let database = written_by(WITH_LISTS);
+    let older = Connection::open(database.path()).unwrap();
+    older.pragma_update(None, "journal_mode", "WAL").unwrap();
+    older.execute_batch(CONVERSATION).unwrap();
+    let mut write = older.prepare(OLDER_TURN).unwrap();
+    let mut read = older.prepare(OLDER_UNANSWERED).unwrap();
+    let mut unanswered = || read.query_row([], |row| row.get::<_, i64>(0)).unwrap();
+    write.execute(["failed"]).unwrap();
+    assert_eq!(unanswered(), 1);
+
+    // The migration waits for a transaction that is open, and finds what it wrote.
+    older.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let path = database.path();
+    let opening = std::thread::spawn(move || SqliteStore::open(&path).unwrap());
+    write.execute(["interrupted"]).unwrap();
+    older.execute_batch("COMMIT").unwrap();
+    let newer = opening.join().unwrap();
+
+    write.execute(["cancelled"]).unwrap();
+    assert!(write.execute(["lost"]).unwrap_err().to_string().contains("CHECK constraint failed"));
+    assert_eq!(unanswered(), 3);
+    let of_index = "SELECT count(*) FROM turns INDEXED BY turns_unanswered WHERE conversation_pk = 1
+                    AND (state = 'failed' OR state = 'cancelled' OR state = 'interrupted')";
+    assert_eq!(older.query_row(of_index, [], |row| row.get::<_, i64>(0)).unwrap(), 3);
+    newer.close().await;
+    let whole: String = older.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(whole, "ok");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_that_began_before_the_migration_ends_after_it() {
+    let database = written_by(WITH_LISTS);
+    let older = Connection::open(database.path()).unwrap();
+    older.pragma_update(None, "journal_mode", "WAL").unwrap();
+    older.execute_batch(CONVERSATION).unwrap();
+    let version = |connection: &Connection| -> i64 {
+        connection.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
+    };
+    older.execute_batch("BEGIN").unwrap();
+    assert_eq!(version(&older), WITH_LISTS);
+    let newer = database.open().await;
+    let messages: i64 = older.query_row("SELECT count(*) FROM messages", [], |row| row.get(0)).unwrap();
+    assert_eq!((messages, version(&older)), (2, WITH_LISTS), "it still sees its own moment");
+    older.execute_batch("COMMIT").unwrap();
+    assert!(version(&older) > WITH_LISTS);
+    newer.close().await;
 }

@@ -31,6 +31,7 @@ impl<S: Store> World<S> {
             creation: self.ask_anew("").creation,
             title: None,
             metadata: None,
+            cwd: None,
             now: self.now(),
         }
     }

@@ -13,6 +13,9 @@ use crate::{
     Admission, Append, Children, DeleteOutcome, Pin, RestoreIntent, RestoreOutcome, Running, Store, TurnRecord,
 };
 
+/// Most characters of a result, as the calls say.
+const MAX_OUTPUT: usize = 400;
+
 /// The message in which a turn calls `delegate_task`.
 fn delegating(turn: &Running, nth: usize, calls: &[&str]) -> NewMessage {
     let own = |id: &&str| OwnCall {
@@ -21,6 +24,7 @@ fn delegating(turn: &Running, nth: usize, calls: &[&str]) -> NewMessage {
         tool: tool::DELEGATE_TASK.into(),
         asks: false,
         waits: false,
+        max_output: Some(MAX_OUTPUT),
     };
     let said = message(Role::Assistant, "I will ask").said;
     let said = Utterance { calls: calls.iter().map(|id| (*id).into()).collect(), ..said };
@@ -172,6 +176,18 @@ pub async fn after_a_crash_the_model_is_told_what_children_had_answered<S: Store
             ("call_3".to_owned(), tool::UNCERTAIN.to_owned(), CallStatus::Uncertain),
         ]
     );
+}
+
+pub async fn after_a_crash_what_children_had_answered_is_cut_like_any_result<S: Store>(world: &World<S>) {
+    let turn = world.delegate(&world.one, "trip", &["call_1"]).await;
+    let child = world.start_child(&world.one, "trip", "call_1", "a").await;
+    world.answer(&world.one, &child, &"long ".repeat(MAX_OUTPUT)).await;
+    world.one.close().await;
+    world.talk(&world.two, "trip", "next", "fine").await;
+    let results = results(&world.turn(turn.turn).await.unwrap());
+    let (shown, said) = results[0].1.split_once('\n').unwrap();
+    assert_eq!(shown.chars().count(), MAX_OUTPUT);
+    assert!(said.starts_with("[The result was cut here: 400 of 2"), "{said}");
 }
 
 pub async fn the_last_answer_of_a_child_counts<S: Store>(world: &World<S>) {

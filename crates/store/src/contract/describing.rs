@@ -21,6 +21,7 @@ impl<S: Store> World<S> {
             session_key: None,
             title: None,
             metadata: None,
+            cwd: None,
             now: self.now(),
         }
     }

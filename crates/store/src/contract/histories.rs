@@ -147,13 +147,25 @@ pub async fn of_many_equal_histories_the_one_that_ends_there_is_found<S: Store>(
 }
 
 pub async fn a_key_that_comes_later_hides_a_history_from_others<S: Store>(world: &World<S>) {
-    turn(world, world.ask("trip", "a"), &["a", "b"]).await;
+    let first = turn(world, world.ask("trip", "a"), &["a", "b"]).await;
     let key = SessionKey::parse("user-1").unwrap();
     let keyed = Admission { session_key: Some(key), ..world.ask("trip", "c") };
     let keyed = turn(world, keyed, &["a", "b", "c", "d"]).await;
     let whole: &[&[&str]] = &[&["a", "b", "c", "d"]];
     assert_eq!(find(world, within(Some("user-1"), None), whole).await, Some((0, keyed.turn)));
     assert_eq!(find(world, within(None, None), &[&["a", "b", "c", "d"], &["a", "b"]]).await, None);
+    let earlier = find(world, within(Some("user-1"), None), &[&["a", "b"]]).await;
+    assert_eq!(earlier, Some((0, first.turn)), "and shows all of it to those who have the key");
+}
+
+pub async fn a_key_that_is_taken_back_hides_nothing<S: Store>(world: &World<S>) {
+    let first = turn(world, world.ask("trip", "a"), &["a", "b"]).await;
+    let key = SessionKey::parse("user-1").unwrap();
+    let keyed = Admission { session_key: Some(key), ..world.ask("trip", "c") };
+    let keyed = running(world.admit(&world.one, keyed).await);
+    world.one.retract(keyed.lease).await.unwrap();
+    assert_eq!(find(world, within(None, None), &[&["a", "b"]]).await, Some((0, first.turn)));
+    assert_eq!(find(world, within(Some("user-1"), None), &[&["a", "b"]]).await, None);
 }
 
 pub async fn a_chat_limits_the_search<S: Store>(world: &World<S>) {

@@ -1,6 +1,6 @@
 //! Tenants and API keys.
 
-use herma_model::{ApiKeyId, KeyScope};
+use herma_model::{ApiKeyId, KeyLimits, KeyScope, Timestamp};
 use uuid::Uuid;
 
 use super::World;
@@ -13,6 +13,7 @@ fn key<S: Store>(world: &World<S>, byte: u8, patterns: Option<&str>) -> NewApiKe
         hash: KeyHash([byte; 32]),
         hint: format!("hk-{byte}"),
         session_keys: KeyScope::parse(patterns),
+        limits: KeyLimits::default(),
         now: world.now(),
     }
 }
@@ -29,6 +30,23 @@ pub async fn a_key_stands_for_its_tenant_until_it_is_revoked<S: Store>(world: &W
     assert_eq!(world.one.principal_of(key.hash).await.unwrap(), None);
     assert!(!world.one.revoke_key(key.id, world.now()).await.unwrap(), "it is revoked once");
     assert!(!world.one.revoke_key(ApiKeyId::from_uuid(Uuid::now_v7()), world.now()).await.unwrap());
+}
+
+pub async fn a_key_keeps_its_limits<S: Store>(world: &World<S>) {
+    let limits = KeyLimits {
+        read_only: true,
+        expires_at: Some(Timestamp(world.now().0 + 1_000)),
+        rate: Some("60/min".parse().unwrap()),
+        max_turns: Some(4),
+    };
+    let limited = NewApiKey { limits, ..key(world, 1, None) };
+    let free = key(world, 2, None);
+    world.one.create_key(limited.clone()).await.unwrap();
+    world.one.create_key(free.clone()).await.unwrap();
+    assert_eq!(world.two.principal_of(limited.hash).await.unwrap().unwrap().limits, limits);
+    assert_eq!(world.two.principal_of(free.hash).await.unwrap().unwrap().limits, KeyLimits::default());
+    let listed: Vec<_> = world.two.keys().await.unwrap().into_iter().map(|row| row.limits).collect();
+    assert_eq!(listed, [limits, KeyLimits::default()]);
 }
 
 pub async fn keys_are_listed_oldest_first<S: Store>(world: &World<S>) {

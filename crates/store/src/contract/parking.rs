@@ -20,7 +20,7 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// A call of the tool `files/write` that a person has to allow.
 pub fn own_call(id: &str) -> OwnCall {
-    OwnCall { id: id.into(), server: "files".into(), tool: "write".into(), asks: true, waits: true }
+    OwnCall { id: id.into(), server: "files".into(), tool: "write".into(), asks: true, waits: true, max_output: None }
 }
 
 /// A message that makes these calls.

@@ -87,6 +87,7 @@ impl<S: Store> World<S> {
             creation: self.ask_anew("").creation,
             title: None,
             metadata: None,
+            cwd: None,
             now: self.now(),
         };
         let made = self.one.branch(branch).await.unwrap();

@@ -114,6 +114,7 @@ pub async fn only_the_expected_revision_is_changed<S: Store>(world: &World<S>) {
         creation: Creation { conversation: world.ask_anew("").creation.conversation, ..world.ask_anew("").creation },
         title: None,
         metadata: None,
+        cwd: None,
         now,
     };
     let rewrite = Rewrite { scope: stale.clone(), alias: trip.clone(), seen: message, said: None, now };
@@ -227,6 +228,7 @@ pub async fn a_conversation_that_is_made_has_a_revision<S: Store>(world: &World<
         session_key: None,
         title: None,
         metadata: None,
+        cwd: None,
         now: world.now(),
     };
     let crate::CreateOutcome::Made(row) = world.one.create(new).await.unwrap() else { panic!("made") };

@@ -55,6 +55,40 @@ pub async fn pages_neither_skip_nor_repeat_while_more_is_said<S: Store>(world: &
     assert_eq!(found, expected);
 }
 
+pub async fn a_number_in_a_common_word_is_found_on_every_page_once<S: Store>(world: &World<S>) {
+    let said = |conversation: &str, text: String| {
+        let conversation = conversation.to_owned();
+        async move { world.talk(&world.one, &conversation, &text, "noted").await }
+    };
+    for number in 0..3 {
+        said("sought", format!("topic77 and topic777, place {number}")).await;
+        said("no topic", format!("epic77 has the same end, place {number}")).await;
+    }
+    for number in 0..320 {
+        said("others", format!("topic{number:04}")).await;
+    }
+    world.one.index_all().await.unwrap();
+    let whole = world.found(&world.scope, search("topic77")).await;
+    assert_eq!(whole.len(), 3, "{whole:?}");
+    let mut paged = Search { limit: 1, now: world.now(), ..search("opic77") };
+    let mut found = Vec::new();
+    loop {
+        let page = world.two.search(&world.scope, paged.clone()).await.unwrap();
+        found.extend(page.hits.iter().map(snippet));
+        // What is said between the pages makes other terms common.
+        said("later", "c77 pic ic7 ".repeat(2)).await;
+        world.one.index_all().await.unwrap();
+        paged.after = page.next;
+        if paged.after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(found.len(), 3, "{found:?}");
+    found.sort();
+    found.dedup();
+    assert_eq!(found.len(), 3, "{found:?}");
+}
+
 pub async fn more_recent_is_better_if_it_says_as_much<S: Store>(world: &World<S>) {
     world.talk(&world.one, "old", "apple pie", "x").await;
     world.talk(&world.one, "new", "apple pie", "x").await;

@@ -1,12 +1,13 @@
 //! What conversations have used and cost, each with everything below it.
 
 use herma_model::provenance::CompactionMode::Split;
-use herma_model::{Cost, MessageId, NewMessage, Price, Role, SessionKind, TurnFailure, TurnState, Usage};
+use herma_model::{Cost, MessageId, NewMessage, Price, Role, SessionKey, SessionKind, TurnFailure, TurnState, Usage};
 
 use super::World;
+use super::describing::{keyed, made};
 use super::fixture::{finish, message, name};
 use crate::{
-    Append, Children, Commit, ConversationRow, DeleteOutcome, LineageSide, RestoreIntent, RestoreOutcome, Running,
+    Append, Children, Commit, ConversationRow, DeleteOutcome, LineageSide, Pin, RestoreIntent, RestoreOutcome, Running,
     Scope, Spent, Store, TurnOutcome,
 };
 
@@ -173,6 +174,26 @@ pub async fn a_tree_has_everything_below_it<S: Store>(world: &World<S>) {
         assert_eq!(world.spent_by(&world.scope, &row).await, (alone, all), "{to}");
     }
     assert_eq!(nodes.iter().filter(|node| node.side == LineageSide::Own).count(), 2);
+}
+
+pub async fn a_tree_has_only_what_its_reader_may_see<S: Store>(world: &World<S>) {
+    world.talk_at("root", cost(1)).await;
+    for (to, parent, key) in [("mine", "root", "mine"), ("yours", "root", "yours"), ("below", "yours", "mine")] {
+        let mut new = world.declared(Some(to), SessionKind::Auxiliary, Some(parent));
+        new.session_key = SessionKey::parse(key).ok();
+        made(world.one.create(new).await.unwrap());
+        world.talk_at(to, cost(2)).await;
+    }
+    let only = keyed("mine", &world.scope);
+    let seen = world.two.conversation(&only, &name("root"), Pin::Head).await.unwrap().unwrap();
+    assert_eq!((seen.usage, seen.usage_tree, seen.cost), (turns(1, 0), turns(2, 0), cost(3)));
+    let listed = world.all(&only).await.into_iter().find(|row| row.facts.id == seen.facts.id).unwrap();
+    assert_eq!((listed.usage_tree, listed.cost), (turns(2, 0), cost(3)));
+    let (nodes, _) = world.whole_graph(&only, "root", 2).await;
+    let root = nodes.iter().find(|node| node.row.facts.id == seen.facts.id).unwrap();
+    assert_eq!((root.row.usage_tree, root.row.cost), (turns(2, 0), cost(3)));
+    assert_eq!(world.there("root").await.usage_tree, turns(4, 0), "a reader of all keys");
+    assert_eq!(world.spent_by(&only, &seen).await, (13, 4 * 13), "a budget counts all of it");
 }
 
 pub async fn what_is_deleted_no_longer_counts<S: Store>(world: &World<S>) {

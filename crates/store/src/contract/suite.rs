@@ -22,6 +22,7 @@ macro_rules! contract_suite {
                 histories_of_other_tenants_keys_and_kinds_are_not_found
                 of_many_equal_histories_the_one_that_ends_there_is_found
                 a_key_that_comes_later_hides_a_history_from_others
+                a_key_that_is_taken_back_hides_nothing
                 a_chat_limits_the_search
                 a_chat_has_one_first_conversation_and_any_number_of_branches
                 a_chat_under_another_session_key_is_another_chat
@@ -568,6 +569,7 @@ macro_rules! contract_suite {
             searching_pages {
                 a_conversation_is_found_once_unless_asked
                 pages_neither_skip_nor_repeat_while_more_is_said
+                a_number_in_a_common_word_is_found_on_every_page_once
                 more_recent_is_better_if_it_says_as_much
                 a_filter_narrows_a_search
                 what_is_deleted_is_never_found_again
@@ -582,6 +584,7 @@ macro_rules! contract_suite {
                 children_of_a_call_are_told_from_others
                 a_call_whose_id_is_used_again_has_its_own_children
                 after_a_crash_the_model_is_told_what_children_had_answered
+                after_a_crash_what_children_had_answered_is_cut_like_any_result
                 the_last_answer_of_a_child_counts
                 a_deleted_child_that_a_branch_inherits_has_no_call
             }
@@ -590,11 +593,13 @@ macro_rules! contract_suite {
                 what_herma_asks_for_itself_counts_in_the_tree_alone
                 costs_of_steps_and_ends_add_up
                 a_tree_has_everything_below_it
+                a_tree_has_only_what_its_reader_may_see
                 what_is_deleted_no_longer_counts
                 what_comes_back_has_used_what_it_had
                 tenants_have_trees_of_their_own
             }
             keys {
+                a_key_keeps_its_limits
                 a_key_stands_for_its_tenant_until_it_is_revoked
                 keys_are_listed_oldest_first
                 a_tenant_is_made_once

@@ -1,0 +1,237 @@
+//! The table `admissions`: turns that have the lease and of which nothing else is written yet.
+//!
+//! The admission of an ordinary turn is one row here. Its commit deletes the row and writes the turn, both messages and
+//! the conversation once. Until then `turns`, `messages` and `conversations` are as before the turn.
+//!
+//! Everything else must see the turn in its usual tables. So all other writes and reads have it written out first
+//! ([`write_out`], [`write_out_all`]). What was written out is an ordinary running turn.
+//!
+//! Invariant: the conversation of a row has no running turn, and does not change while the row is there.
+
+use herma_model::{Fence, MessageId, NewMessage, Resolution, Timestamp, TurnId, TurnState};
+use herma_store::{Admission, Lease, NewResponse};
+use rusqlite::{Connection, Row, params};
+
+use crate::failure::{StoreResult, Translate};
+use crate::instance::Instance;
+use crate::rows::{self, ConversationState};
+use crate::tables::{TurnColumns, insert, insert_message};
+
+/// The most bytes of a row. A larger input would be written twice for nothing.
+const MOST_BYTES: usize = 2048;
+
+/// A turn of this process that is a row of the table, with what its commit needs. The row is the same for all others.
+pub(crate) struct AdmittedTurn {
+    pub(crate) owner: i64,
+    pub(crate) api: &'static str,
+    pub(crate) resolution: Resolution,
+    pub(crate) fingerprint: [u8; 16],
+    pub(crate) sdk_attempt: u32,
+    pub(crate) created_at: Timestamp,
+    pub(crate) response: Option<NewResponse>,
+    pub(crate) message: NewMessage,
+    /// The conversation as it was at the admission, and still is.
+    pub(crate) head: i64,
+    pub(crate) next_seq: i64,
+    pub(crate) version: i64,
+    pub(crate) changes: i64,
+    pub(crate) last_turn: Fence,
+    pub(crate) session_key: Option<String>,
+}
+
+/// The message of an admission that can be one row: one small message for an existing conversation, and nothing that
+/// leads to the turn before its commit.
+pub(crate) fn only_message<'a>(admission: &'a Admission, state: &ConversationState) -> Option<&'a NewMessage> {
+    let [message] = admission.messages.as_slice() else { return None };
+    let echo = admission.response.as_ref().map_or(0, |response| response.echo.len());
+    let extra = message.said.extra.as_ref().map_or(0, |extra| extra.len());
+    let is_ordinary = admission.ticket.is_none()
+        && !admission.takes_over
+        && !admission.is_further_attempt()
+        && admission.retry.idempotency.is_none()
+        && !admission.response.as_ref().is_some_and(|response| response.visible_while_queued)
+        && !state.provisional
+        && state.waiting == 0;
+    let is_small = message.said.payload.as_json().len() + extra + echo <= MOST_BYTES;
+    (is_ordinary && is_small).then_some(message)
+}
+
+/// Takes the number of a turn that is written later.
+fn reserve_turn(connection: &Connection) -> StoreResult<i64> {
+    let last: i64 = connection
+        .prepare_cached("SELECT seq FROM sqlite_sequence WHERE name = 'turns'")
+        .and_then(|mut select| select.query_row([], |row| row.get(0)))
+        .translated()?;
+    connection
+        .prepare_cached("UPDATE sqlite_sequence SET seq = ?1 WHERE name = 'turns'")
+        .and_then(|mut update| update.execute([last + 1]))
+        .translated()?;
+    Ok(last + 1)
+}
+
+/// Gives a turn the lease with one row. Returns the number of the turn.
+pub(crate) fn add(
+    connection: &Connection,
+    instance: &mut Instance,
+    admission: &Admission,
+    message: &NewMessage,
+    state: &ConversationState,
+    (owner, fence, resolution): (i64, i64, Resolution),
+) -> StoreResult<i64> {
+    let turn = reserve_turn(connection)?;
+    let (retry, response, said) = (&admission.retry, admission.response.as_ref(), &message.said);
+    connection
+        .prepare_cached(
+            "INSERT INTO admissions (conversation_pk, turn_pk, tenant_pk, id, owner, fence, api, resolution,
+             fingerprint, sdk_attempt, created_at, echo, kept, message_id, role, status, payload, extra, digest, calls,
+             tokens) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,
+             ?21)",
+        )
+        .and_then(|mut insert| {
+            insert.execute(params![
+                state.key,
+                turn,
+                admission.scope.tenant.0,
+                admission.turn.uuid().as_bytes(),
+                owner,
+                fence,
+                admission.api,
+                resolution.as_str(),
+                &retry.fingerprint,
+                retry.sdk_attempt,
+                admission.now.0,
+                response.map(|response| response.echo.as_ref()),
+                response.is_some_and(|response| response.kept),
+                message.id.uuid().as_bytes(),
+                said.role.as_str(),
+                said.status.as_str(),
+                said.payload.as_json(),
+                said.extra.as_deref(),
+                &said.digest.0,
+                rows::calls_to(&said.calls),
+                said.tokens
+            ])
+        })
+        .translated()?;
+    let admitted = AdmittedTurn {
+        owner,
+        api: admission.api,
+        resolution,
+        fingerprint: retry.fingerprint,
+        sdk_attempt: retry.sdk_attempt,
+        created_at: admission.now,
+        response: admission.response.clone(),
+        message: message.clone(),
+        head: state.head,
+        next_seq: state.next_seq,
+        version: state.version,
+        changes: state.changes,
+        last_turn: Fence(state.last_fence),
+        session_key: state.facts.session_key.as_ref().map(|key| key.as_str().to_owned()),
+    };
+    instance.admitted.insert(turn, admitted);
+    Ok(turn)
+}
+
+/// Takes the row of a turn of this process, to write the whole turn in its place. `None` if it was written out.
+pub(crate) fn take(
+    connection: &Connection,
+    instance: &mut Instance,
+    lease: Lease,
+) -> StoreResult<Option<AdmittedTurn>> {
+    let Some(admitted) = instance.admitted.remove(&lease.turn) else { return Ok(None) };
+    let deleted = connection
+        .prepare_cached("DELETE FROM admissions WHERE conversation_pk = ?1 AND turn_pk = ?2 AND fence = ?3")
+        .and_then(|mut delete| delete.execute([lease.conversation, lease.turn, lease.fence.0]))
+        .translated()?;
+    Ok((deleted == 1).then_some(admitted))
+}
+
+/// Whether any turn is a row of the table.
+pub(crate) fn is_any(connection: &Connection) -> StoreResult<bool> {
+    connection.prepare_cached("SELECT 1 FROM admissions").and_then(|mut select| select.exists([])).translated()
+}
+
+/// Writes all turns of the table out, of every process.
+pub(crate) fn write_out_all(connection: &Connection) -> StoreResult<()> {
+    write_out_if(connection, |_, _| Ok(true))
+}
+
+/// Writes out the turns of the table whose owners are dead, or that this process has given up.
+pub(crate) fn write_out_dead(connection: &Connection, instance: &Instance) -> StoreResult<()> {
+    write_out_if(connection, |owner, turn| instance.is_dead(connection, owner, turn))
+}
+
+fn write_out_if(connection: &Connection, wanted: impl Fn(i64, i64) -> StoreResult<bool>) -> StoreResult<()> {
+    let found: Vec<(i64, i64, i64)> = connection
+        .prepare_cached("SELECT conversation_pk, owner, turn_pk FROM admissions ORDER BY turn_pk")
+        .and_then(|mut select| select.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect())
+        .translated()?;
+    for (conversation, owner, turn) in found {
+        if wanted(owner, turn)? {
+            write_out(connection, conversation)?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes the turn that is a row of the table an ordinary running turn of its conversation.
+pub(crate) fn write_out(connection: &Connection, conversation: i64) -> StoreResult<()> {
+    let mut select = connection
+        .prepare_cached(
+            "SELECT a.turn_pk, a.tenant_pk, a.id, a.owner, a.fence, a.api, a.resolution, a.fingerprint, a.sdk_attempt,
+             a.created_at, a.echo, a.kept, a.message_id, a.role, a.status, a.payload, a.extra, a.digest, a.calls,
+             a.tokens, c.head_pk, c.next_seq
+             FROM admissions a JOIN conversations c ON c.pk = a.conversation_pk WHERE a.conversation_pk = ?1",
+        )
+        .translated()?;
+    let mut found = select.query([conversation]).translated()?;
+    let Some(row) = found.next().translated()? else { return Ok(()) };
+    let (turn, fence) = insert_running(connection, conversation, row)?;
+    connection
+        .prepare_cached(
+            "UPDATE conversations SET version = version + 1, fence = ?2, running_turn = ?3, next_seq = next_seq + 1,
+             message_count = message_count + 1, turn_count = turn_count + 1 WHERE pk = ?1",
+        )
+        .and_then(|mut update| update.execute([conversation, fence, turn]))
+        .translated()?;
+    drop(found);
+    connection
+        .prepare_cached("DELETE FROM admissions WHERE conversation_pk = ?1")
+        .and_then(|mut delete| delete.execute([conversation]))
+        .map(drop)
+        .translated()
+}
+
+/// Writes the turn of a row, and its message. Returns its number and its fence.
+fn insert_running(connection: &Connection, conversation: i64, row: &Row<'_>) -> StoreResult<(i64, i64)> {
+    let read = || -> rusqlite::Result<_> {
+        let message = NewMessage { id: MessageId::from_uuid(rows::uuid(row, 12)?), said: rows::utterance(row, 13)? };
+        let columns = TurnColumns {
+            pk: Some(row.get(0)?),
+            tenant_pk: row.get(1)?,
+            id: TurnId::from_uuid(rows::uuid(row, 2)?).uuid().into_bytes(),
+            conversation_pk: conversation,
+            session_pk: row.get(20)?,
+            state: TurnState::Running.as_str(),
+            owner: row.get(3)?,
+            fence: row.get(4)?,
+            api: row.get_ref(5)?.as_str()?,
+            resolution: row.get_ref(6)?.as_str()?,
+            fingerprint: row.get_ref(7)?.as_blob()?,
+            sdk_attempt: row.get(8)?,
+            created_at: row.get(9)?,
+            echo: row.get_ref(10)?.as_str_or_null()?,
+            kept: row.get(11)?,
+            first_seq: Some(row.get(21)?),
+            joinable: true,
+            ..TurnColumns::default()
+        };
+        Ok((message, columns))
+    };
+    let (message, columns) = read().translated()?;
+    let turn = insert(connection, &columns)?;
+    let (seq, now) = (columns.first_seq.unwrap_or_default(), Timestamp(columns.created_at));
+    insert_message(connection, columns.session_pk, seq, turn, columns.attempt, &message, now)?;
+    Ok((turn, columns.fence))
+}

@@ -1,0 +1,57 @@
+//! What a turn makes SQLite do.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use herma_store::Store as _;
+use herma_store::contract::{Engine, World};
+use rusqlite::trace::TraceEvent;
+
+use super::*;
+
+struct Directory(tempfile::TempDir);
+
+impl Directory {
+    fn path(&self) -> PathBuf {
+        self.0.path().join("herma.db")
+    }
+}
+
+impl Engine for Directory {
+    type Store = SqliteStore;
+
+    async fn open(&self) -> Arc<SqliteStore> {
+        Arc::new(SqliteStore::open(&self.path()).unwrap())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_statement_of_a_turn_fills_a_temporary_table() {
+    let directory = Directory(tempfile::tempdir().unwrap());
+    let world = World::new(&directory).await;
+    world.talk(&world.one, "trip", "hello", "hi").await;
+    let statements = Arc::new(Mutex::new(BTreeSet::new()));
+    let report = Arc::clone(&statements);
+    world.one.writer.trace(move |event| {
+        if let TraceEvent::Stmt(statement, _) = event {
+            report.lock().unwrap().insert(statement.sql().into_owned());
+        }
+    });
+    let turn = world.talk(&world.one, "trip", "more", "yes").await;
+    world.one.mark_delivered(world.scope.tenant, turn.turn);
+    world.holds_together().await;
+
+    let statements = statements.lock().unwrap();
+    assert!(statements.iter().any(|sql| sql.starts_with("INSERT INTO messages")), "{statements:?}");
+    let connection = Connection::open(directory.path()).unwrap();
+    for sql in statements.iter() {
+        let mut explain = connection.prepare(&format!("EXPLAIN {sql}")).unwrap();
+        let nothing = vec![rusqlite::types::Null; explain.parameter_count()];
+        let program: Vec<String> = explain
+            .query_map(rusqlite::params_from_iter(nothing), |row| row.get(1))
+            .unwrap()
+            .map(Result::unwrap)
+            .collect();
+        assert!(!program.iter().any(|name| name == "OpenEphemeral"), "{sql}: {program:?}");
+    }
+}

@@ -1,0 +1,147 @@
+//! The admission of an ordinary turn is one row, until the turn ends or something else looks at it.
+
+use herma_model::{StopKind, TurnState};
+use herma_store::contract::World;
+use herma_store::contract::fixture::texts;
+use herma_store::{AdmitOutcome, Store, StoreError};
+use herma_store_sqlite::SqliteStore;
+use rusqlite::Connection;
+
+use crate::child::{Process, Role};
+use crate::database::{Database, check_file};
+
+/// How many admissions are one row, and how many running turns are written out.
+fn stored(database: &Database) -> (i64, i64) {
+    let connection = Connection::open(database.path()).unwrap();
+    let count = |sql| connection.query_row(sql, [], |row| row.get(0)).unwrap();
+    (count("SELECT count(*) FROM admissions"), count("SELECT count(*) FROM turns WHERE state = 'running'"))
+}
+
+/// A conversation with one answered turn, and a second turn that runs and is one row.
+async fn admitted(database: &Database) -> (World<SqliteStore>, herma_store::Running) {
+    let world = database.world().await;
+    world.talk(&world.one, "trip", "hello", "hi").await;
+    let turn = world.start(&world.one, "trip", "and then?").await;
+    assert_eq!(stored(database), (1, 0));
+    (world, turn)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_commit_writes_the_turn_and_both_messages_at_once() {
+    let database = Database::new();
+    let (world, turn) = admitted(&database).await;
+    check_file(&database.path());
+    let committed = world.answer(&world.one, &turn, "home").await;
+    assert_eq!(stored(&database), (0, 0));
+    assert_eq!((turn.version.0 + 1, committed.version.0), (committed.version.0, 4));
+    let snapshot = world.read("trip").await.unwrap();
+    assert_eq!(texts(&snapshot), ["hello", "hi", "and then?", "home"]);
+    assert_eq!(snapshot.version, committed.version);
+    let record = world.turn(turn.turn).await.unwrap();
+    assert_eq!((record.state, record.attempt), (TurnState::Completed, 1));
+    let row = world.row("trip").await.unwrap();
+    assert_eq!((row.message_count, row.turn_count), (4, 2));
+    world.holds_together().await;
+    check_file(&database.path());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_way_to_look_at_a_running_turn_shows_it() {
+    for look in 0..4 {
+        let database = Database::new();
+        let (world, turn) = admitted(&database).await;
+        match look {
+            0 => assert_eq!(world.turn(turn.turn).await.unwrap().state, TurnState::Running),
+            1 => assert_eq!(world.row("trip").await.unwrap().message_count, 3),
+            2 => assert_eq!(texts(&world.read("trip").await.unwrap()), ["hello", "hi", "and then?"]),
+            _ => assert_eq!(world.all(&world.scope).await[0].turn_count, 2),
+        }
+        assert_eq!(stored(&database), (0, 1), "look {look}");
+        check_file(&database.path());
+        world.answer(&world.one, &turn, "home").await;
+        assert_eq!(texts(&world.read("trip").await.unwrap()), ["hello", "hi", "and then?", "home"]);
+        world.holds_together().await;
+        check_file(&database.path());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_lease_is_visible_to_another_process_that_asks_with_what_it_read_before() {
+    let database = Database::new();
+    let world = database.world().await;
+    world.talk(&world.one, "trip", "hello", "hi").await;
+    let mut late = world.ask("trip", "me too");
+    late.seen = world.seen(&world.two, &late).await;
+    let turn = world.start(&world.one, "trip", "and then?").await;
+    assert_eq!(stored(&database), (1, 0));
+    assert!(matches!(world.two.admit(late).await.unwrap(), AdmitOutcome::Queued { .. }));
+    assert_eq!(stored(&database), (0, 1));
+    world.answer(&world.one, &turn, "home").await;
+    check_file(&database.path());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_that_is_asked_to_stop_before_it_is_written_out_does_not_complete() {
+    let database = Database::new();
+    let (world, turn) = admitted(&database).await;
+    let grace = std::time::Duration::from_secs(60);
+    world.two.stop(&world.scope, turn.turn, grace, world.now()).await.unwrap();
+    let refused = world.try_answer(&world.one, &turn, "home").await;
+    assert!(matches!(refused, Err(StoreError::StopRequested(StopKind::Cancel))), "{refused:?}");
+    check_file(&database.path());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_retracted_turn_leaves_nothing_and_its_number_is_not_given_again() {
+    let database = Database::new();
+    let (world, turn) = admitted(&database).await;
+    world.one.retract(turn.lease).await.unwrap();
+    assert_eq!(stored(&database), (0, 0));
+    assert_eq!(texts(&world.read("trip").await.unwrap()), ["hello", "hi"]);
+    let next = world.start(&world.two, "trip", "again").await;
+    assert!(next.lease.turn > turn.lease.turn && next.lease.fence > turn.lease.fence);
+    assert!(matches!(world.try_answer(&world.one, &turn, "late").await, Err(StoreError::Fenced)));
+    world.answer(&world.two, &next, "home").await;
+    check_file(&database.path());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_killed_after_the_admission_leaves_the_turn_recorded_and_the_conversation_free() {
+    let database = Database::new();
+    let world = database.world().await;
+    world.talk(&world.one, "trip", "hello", "hi").await;
+    let mut process = Process::start(Role::Answer, &database.path());
+    process.next_report().unwrap();
+    assert_eq!(stored(&database), (1, 0));
+    process.kill();
+    check_file(&database.path());
+    let before = world.read("trip").await.unwrap();
+    assert_eq!(before.messages.len(), 3, "the message of the killed turn is there");
+    world.talk(&world.one, "trip", "go on", "yes").await;
+    let snapshot = world.read("trip").await.unwrap();
+    let killed = before.messages[2].turn;
+    assert_eq!(snapshot.unanswered[&killed].state, TurnState::Interrupted);
+    assert_eq!(world.turn(killed).await.unwrap().state, TurnState::Interrupted);
+    world.holds_together().await;
+    check_file(&database.path());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_message_is_written_once() {
+    let database = Database::new();
+    let world = database.world().await;
+    world.talk(&world.one, "trip", "hello", "hi").await;
+    world.start(&world.one, "trip", &"long ".repeat(1000)).await;
+    assert_eq!(stored(&database), (0, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_of_an_earlier_release_gets_no_lease() {
+    let database = Database::new();
+    database.world().await;
+    let connection = Connection::open(database.path()).unwrap();
+    let insert = "INSERT INTO turns (tenant_pk, id, conversation_pk, session_pk, api, state, fence, owner, resolution,
+                  fingerprint, brought_key, created_at) VALUES (1, x'00', 1, 1, 'chat', 'running', 1, 1, 'head', x'00',
+                  0, 1)";
+    assert!(connection.execute(insert, []).unwrap_err().to_string().contains("brought_key"));
+}
