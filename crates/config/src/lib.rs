@@ -49,5 +49,6 @@ pub use values::http_url::HttpUrl;
 pub use values::keep::Keep;
 pub use values::listen::ListenAddress;
 pub use values::secret::Secret;
+pub use values::span::parse as parse_duration;
 pub use values::store_url::StoreUrl;
 pub use values::web_origin::WebOrigin;

@@ -138,13 +138,14 @@ fn skip_unanswered(request: &[Utterance], known: usize, transcript: Transcript<'
     let is_unanswered = |message: &Message| transcript.ending(message.turn).is_some();
     let said = transcript.said();
     // Rewound messages of turns with an answer are not part of the conversation any more.
-    let messages: Vec<_> =
-        said.iter().filter(|message| !transcript.is_rewound(message) || is_unanswered(message)).cloned().collect();
-    let answered = messages.iter().rposition(|message| !is_unanswered(message));
-    if answered.is_none() && !transcript.whole {
+    let mut from_the_end =
+        said.iter().rev().filter(|message| !transcript.is_rewound(message) || is_unanswered(message)).peekable();
+    let mut trailing: Vec<_> =
+        std::iter::from_fn(|| from_the_end.next_if(|message| is_unanswered(message))).cloned().collect();
+    trailing.reverse();
+    if from_the_end.peek().is_none() && !transcript.whole {
         return None;
     }
-    let trailing = &messages[answered.map_or(0, |at| at + 1)..];
     let turns = || trailing.chunk_by(|one, other| one.turn == other.turn);
     let unanswered: Vec<_> = turns().map(UnansweredInput::of).collect();
     let shown: Vec<_> = turns().filter(|turn| !transcript.is_rewound(&turn[0])).map(UnansweredInput::of).collect();

@@ -102,16 +102,20 @@ pub fn build(system: &[Payload], transcript: Transcript<'_>, running: Option<Tur
             context.push(message, is_running);
         }
         left.calls_after(message).for_each(|call| context.push(call, is_running));
+        let ending = transcript.ending(message.turn);
+        if !is_left_behind && ending.is_none() || is_running {
+            continue;
+        }
         let ends_attempt = messages
             .peek()
             .is_none_or(|next| next.turn != message.turn || transcript.is_left_behind(next) != is_left_behind);
-        if !ends_attempt || is_running {
+        if !ends_attempt {
             continue;
         }
         if is_left_behind {
             context.close_calls();
             context.payloads.push(words::no_reply());
-        } else if let Some(ending) = transcript.ending(message.turn) {
+        } else if let Some(ending) = ending {
             let text = shown.take().and_then(|partial| words::text_of(&partial.said.payload));
             context.close_calls();
             context.payloads.push(words::note(text.as_deref(), ending.state));
@@ -223,9 +227,10 @@ impl Builder {
                 self.open.remove(at);
             }
             Role::User => self.close_calls(),
+            Role::Assistant if said.calls.is_empty() => self.close_calls(),
             Role::Assistant => {
                 self.close_calls();
-                let own = if said.calls.is_empty() { Vec::new() } else { said.own_calls() };
+                let own = said.own_calls();
                 self.open = said.calls.iter().map(|id| OpenCall::of(id, &own)).collect();
                 let payload = match is_running && !own.is_empty() {
                     true => words::with_reasoning(&said.payload, said.extra.as_deref()),
@@ -249,6 +254,9 @@ impl Builder {
 
     /// Adds a result for every open call: that it was not made, or that this is not known.
     fn close_calls(&mut self) {
+        if self.open.is_empty() {
+            return;
+        }
         self.payloads.extend(self.open.drain(..).map(|call| match call.may_be_made {
             true => words::uncertain(&call.id),
             false => words::not_executed(&call.id),

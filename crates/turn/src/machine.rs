@@ -14,7 +14,7 @@
 
 use herma_model::generation::ModelFailureKind;
 use herma_model::turn::FailureCode;
-use herma_model::{Answer, Delta, FinishReason, ModelEvent, ModelFailure, StopKind, TurnFailure, TurnState};
+use herma_model::{Answer, Delta, FinishReason, ModelEvent, ModelFailure, StopKind, TextRun, TurnFailure, TurnState};
 
 use crate::pieces::Pieces;
 use crate::rules::ToolRules;
@@ -85,6 +85,8 @@ pub enum Effect {
     Do(Task),
     /// Call the model with the context as it is now, and report what comes.
     CallModel(CallPlace),
+    /// Show these pieces of the text to the listeners.
+    ShowText(TextRun),
     /// Show this piece to the listeners.
     Show(Delta),
     /// End the turn like this.
@@ -243,7 +245,7 @@ impl Machine {
             Effect::Do(Task::RunTools(_)) => self.state = State::RunningTools,
             Effect::CallModel(_) => self.state = State::Calling,
             Effect::End(_) => self.state = State::Ended,
-            Effect::Show(_) => {}
+            Effect::ShowText(_) | Effect::Show(_) => {}
         }
         Some(effect)
     }
@@ -285,6 +287,10 @@ impl Machine {
 
     fn model_sent(&mut self, event: ModelEvent) -> Option<Effect> {
         Some(match event {
+            ModelEvent::Text(run) => {
+                self.pieces.content.push_str(run.whole());
+                return (!self.rules.holds_text()).then_some(Effect::ShowText(run));
+            }
             ModelEvent::Delta(delta) => {
                 let shown = self.pieces.content.len();
                 self.pieces.add(&delta);

@@ -106,6 +106,7 @@ impl Story {
             tool: "t".into(),
             asks: false,
             waits: false,
+            max_output: None,
         };
         let own: Vec<_> = calls.iter().map(own).collect();
         let message = Arc::make_mut(self.messages.last_mut().unwrap());

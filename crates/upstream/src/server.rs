@@ -7,8 +7,9 @@ use bytes::Bytes;
 use futures_util::Stream;
 use herma_model::{ModelCall, ModelEvent, ModelFailure};
 
-/// The events of a call. Nothing follows `Finished`, `Answered` or a failure.
-pub type ModelStream = Pin<Box<dyn Stream<Item = Result<ModelEvent, ModelFailure>> + Send>>;
+/// The events of a call. Events that arrived together come together. Nothing follows `Finished`, `Answered` or a
+/// failure.
+pub type ModelStream = Pin<Box<dyn Stream<Item = Result<Vec<ModelEvent>, ModelFailure>> + Send>>;
 
 /// A model that a server offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +47,7 @@ pub enum PassedAnswer {
 pub trait ModelServer: Send + Sync + 'static {
     /// Starts a call. Returns when the answer has begun (streaming) or is complete (not streaming).
     ///
-    /// A streaming call yields deltas and then `Finished`. Any other call yields `Answered` only. Cancel-safe:
+    /// A streaming call yields texts and deltas, and then `Finished`. Any other call yields `Answered` only. Cancel-safe:
     /// dropping the future or the stream aborts the call.
     async fn call(&self, call: ModelCall) -> Result<ModelStream, ModelFailure>;
 

@@ -21,9 +21,10 @@ mod typed;
 mod usage;
 
 pub use answer::{answer_of, assistant_utterance, client_utterance, shown_text};
-pub use chunk::{delta_chunk, finish_chunk, role_chunk, usage_chunk, whole_answer_deltas};
+pub use chunk::{delta_chunk, finish_chunk, role_chunk, usage_chunk, whole_answer_deltas, write_text_chunks};
 pub use completion::{Head, completion};
-pub(crate) use extra::{Extra, PHASE, logprobs, reasoning_text};
+pub use extra::reasoning_text;
+pub(crate) use extra::{Extra, PHASE, logprobs};
 pub use joined::JoinedTexts;
 pub(crate) use message::{RequestMessage, read as read_message};
 pub(crate) use params::{begins, number, positive};

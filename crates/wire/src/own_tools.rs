@@ -80,7 +80,7 @@ impl CallResult {
     pub(crate) fn earlier_call(&self) -> Option<MadeCall> {
         let earlier = self.earlier.as_ref()?;
         let (server, tool) = (earlier.server.clone(), earlier.tool.clone());
-        let own = OwnCall { id: self.id.clone(), server, tool, asks: false, waits: false };
+        let own = OwnCall { id: self.id.clone(), server, tool, asks: false, waits: false, max_output: None };
         Some(MadeCall { own, arguments: earlier.arguments.to_string() })
     }
 

@@ -18,12 +18,14 @@ mod write;
 
 use std::borrow::Cow;
 
-use herma_model::{Answer, CompactionId, Delta};
+use herma_model::{Answer, CompactionId, Delta, TextRun};
 
-/// One piece of a turn's streamed output.
+/// A part of a turn's streamed output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece<'a> {
-    /// A piece of the answer.
+    /// Pieces of the answer that have text and nothing else.
+    Text(Cow<'a, TextRun>),
+    /// Any other piece of the answer.
     Delta(Cow<'a, Delta>),
     /// The context was compacted.
     Compacted(CompactionId),

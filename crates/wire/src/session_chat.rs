@@ -85,9 +85,12 @@ impl ChatEvents {
     /// A piece of the answer: `assistant.delta`.
     pub fn delta(&mut self, delta: &Delta, at: Timestamp) -> Vec<Bytes> {
         let texts = [&delta.content, &delta.refusal].into_iter().flatten().filter(|text| !text.is_empty());
-        texts
-            .map(|text| self.event("assistant.delta", at, FRAME + text.len(), |writer| writer.field("delta", text)))
-            .collect()
+        texts.map(|text| self.text(text, at)).collect()
+    }
+
+    /// A piece of the answer's text: `assistant.delta`.
+    pub fn text(&mut self, text: &str, at: Timestamp) -> Bytes {
+        self.event("assistant.delta", at, FRAME + text.len(), |writer| writer.field("delta", text))
     }
 
     /// Something happened to a call of one of Herma's own tools: `tool.started`, `tool.completed` or `tool.failed`.

@@ -16,7 +16,7 @@ const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_0
 const LONGEST: Duration = Duration::from_secs(100 * 366 * 24 * 60 * 60);
 
 /// Reads a duration. `None` if the form is wrong or it is too long.
-pub(crate) fn parse(text: &str) -> Option<Duration> {
+pub fn parse(text: &str) -> Option<Duration> {
     let text = text.trim();
     let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
     let (_, length) = UNITS.into_iter().find(|(name, _)| *name == unit.trim_start())?;

@@ -1,7 +1,7 @@
 //! A streamed answer as it arrives.
 //!
-//! It yields each event as soon as its bytes have arrived, and a failure if no byte arrives in time. Dropping
-//! the stream ends the call.
+//! It yields events as soon as their bytes have arrived, and a failure if no byte arrives in time. Events that have
+//! arrived together are yielded together; none waits for a later one. Dropping the stream ends the call.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,28 +9,31 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use herma_model::generation::Finish;
-use herma_model::{ModelEvent, ModelFailure};
+use herma_model::{ModelEvent, ModelFailure, TextRun};
 use tokio::time::{Instant, Sleep};
 
+use super::answer_body::AnswerBody;
 use super::failure::FailureMessages;
 use crate::decode::sse::{Decoder, MAX_LINE_BYTES, TooLong};
 use crate::decode::{Assembler, DecodeError, Progress};
 
 /// How long to wait for the end of a body after the answer is complete. Then the connection is closed.
 const DRAIN_LIMIT: Duration = Duration::from_secs(1);
-
-type Body = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>;
-type NextEvent = Option<Result<ModelEvent, ModelFailure>>;
+/// How many parts of a body that continues after the answer are read at once.
+const MAX_READS_AT_ONCE: usize = 8;
+/// The most pieces that are yielded together. It bounds the memory for a server that sends faster than is read.
+const MAX_TOGETHER: usize = 512;
 
 /// The events of a response whose body is an event stream.
 pub(super) struct AnswerStream {
     /// `None` once the answer has ended.
-    body: Option<Body>,
+    body: Option<AnswerBody>,
     frames: Decoder,
     assembler: Assembler,
+    /// The failure that ends the answer. It is yielded after the events that came before it.
+    failure: Option<ModelFailure>,
     idle: Pin<Box<Sleep>>,
     is_waiting: bool,
     timeout: Duration,
@@ -39,17 +42,40 @@ pub(super) struct AnswerStream {
     failures: Arc<FailureMessages>,
 }
 
+/// Events that have arrived together.
+#[derive(Default)]
+struct Arrived {
+    events: Vec<ModelEvent>,
+    /// How many pieces the events have.
+    pieces: usize,
+}
+
+impl Arrived {
+    fn text(&mut self, text: &str) {
+        self.pieces += 1;
+        match self.events.last_mut() {
+            Some(ModelEvent::Text(run)) => run.push(text),
+            _ => self.events.push(ModelEvent::Text(TextRun::from_iter([text]))),
+        }
+    }
+
+    fn push(&mut self, event: ModelEvent) {
+        self.pieces += 1;
+        self.events.push(event);
+    }
+
+    const fn is_full(&self) -> bool {
+        self.pieces >= MAX_TOGETHER
+    }
+}
+
 impl AnswerStream {
-    pub(super) fn new(
-        response: reqwest::Response,
-        is_declared: bool,
-        timeout: Duration,
-        failures: Arc<FailureMessages>,
-    ) -> Self {
+    pub(super) fn new(body: AnswerBody, is_declared: bool, timeout: Duration, failures: Arc<FailureMessages>) -> Self {
         Self {
-            body: Some(Box::pin(response.bytes_stream().fuse())),
+            body: Some(body),
             frames: Decoder::new(MAX_LINE_BYTES),
             assembler: Assembler::default(),
+            failure: None,
             idle: Box::pin(tokio::time::sleep(timeout)),
             is_waiting: false,
             timeout,
@@ -58,24 +84,25 @@ impl AnswerStream {
         }
     }
 
-    /// The next event in the bytes that have already arrived.
-    fn next_event(&mut self) -> NextEvent {
-        loop {
+    /// Reads the frames in the bytes that have already arrived.
+    fn read_frames(&mut self, arrived: &mut Arrived, context: &mut Context<'_>) {
+        while self.body.is_some() && !arrived.is_full() {
             match self.frames.next_frame() {
-                Ok(None) => return None,
+                Ok(None) => return,
                 Ok(Some(frame)) => match self.assembler.take(frame) {
                     Ok(Progress::Nothing) => {}
-                    Ok(Progress::Piece(delta)) => return Some(Ok(ModelEvent::Delta(delta))),
-                    Ok(Progress::Done(finish)) => return Some(self.finish(finish)),
-                    Err(error) => return Some(self.fail(&error)),
+                    Ok(Progress::Text(text)) => arrived.text(&text),
+                    Ok(Progress::Piece(delta)) => arrived.push(ModelEvent::Delta(delta)),
+                    Ok(Progress::Done(finish)) => self.finish(finish, arrived, context),
+                    Err(error) => self.fail(&error),
                 },
-                Err(TooLong) => return Some(self.fail(&too_long())),
+                Err(TooLong) => self.fail(&too_long()),
             }
         }
     }
 
-    /// The event that the end of the body causes. If it is a piece, call this again.
-    fn end(&mut self) -> NextEvent {
+    /// Reads what the end of the body left unfinished. If that is a piece, call this again.
+    fn end(&mut self, arrived: &mut Arrived) {
         let last = self.frames.finish();
         let progress = match last {
             Ok(Some(frame)) => match self.assembler.take(frame) {
@@ -86,71 +113,73 @@ impl AnswerStream {
             Ok(None) => Ok(Progress::Nothing),
             Err(TooLong) => Err(too_long()),
         };
-        Some(match progress {
-            Ok(Progress::Piece(delta)) => Ok(ModelEvent::Delta(delta)),
-            Ok(Progress::Done(finish)) => self.close(finish),
+        match progress {
+            Ok(Progress::Text(text)) => arrived.text(&text),
+            Ok(Progress::Piece(delta)) => arrived.push(ModelEvent::Delta(delta)),
+            Ok(Progress::Done(finish)) => self.close(finish, arrived),
             Ok(Progress::Nothing) if self.assembler.saw_no_frame() && !self.is_declared => {
-                self.fail(&DecodeError::Nonsense("no event stream".to_owned()))
+                self.fail(&DecodeError::Nonsense("no event stream".to_owned()));
             }
             Ok(Progress::Nothing) => match self.assembler.end_of_body() {
-                Ok(finish) => self.close(finish),
+                Ok(finish) => self.close(finish, arrived),
                 Err(error) => self.fail(&error),
             },
             Err(error) => self.fail(&error),
-        })
+        }
     }
 
     /// Ends the answer although the body may continue.
-    fn finish(&mut self, finish: Finish) -> Result<ModelEvent, ModelFailure> {
+    fn finish(&mut self, finish: Finish, arrived: &mut Arrived, context: &mut Context<'_>) {
         if let Some(body) = self.body.take() {
-            drain_for_reuse(body);
+            drain_for_reuse(body, context);
         }
-        self.close(finish)
+        self.close(finish, arrived);
     }
 
-    fn close(&mut self, finish: Finish) -> Result<ModelEvent, ModelFailure> {
+    fn close(&mut self, finish: Finish, arrived: &mut Arrived) {
         self.body = None;
-        Ok(ModelEvent::Finished(finish))
+        arrived.push(ModelEvent::Finished(finish));
     }
 
-    fn fail(&mut self, error: &DecodeError) -> Result<ModelEvent, ModelFailure> {
+    fn fail(&mut self, error: &DecodeError) {
         self.body = None;
-        Err(self.failures.decoding(error))
+        self.failure = Some(self.failures.decoding(error));
     }
 
-    fn poll_body(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, ModelFailure>>> {
-        let Some(body) = &mut self.body else { return Poll::Ready(None) };
-        if let Poll::Ready(piece) = body.poll_next_unpin(context) {
-            self.is_waiting = false;
-            return Poll::Ready(piece.map(|piece| piece.map_err(|_| self.failures.cut_off())));
-        }
+    /// Waits for the next bytes, or until the server has been silent for too long.
+    fn poll_idle(&mut self, context: &mut Context<'_>) -> Poll<ModelFailure> {
         if !std::mem::replace(&mut self.is_waiting, true) {
             self.idle.as_mut().reset(Instant::now() + self.timeout);
         }
-        self.idle.as_mut().poll(context).map(|()| Some(Err(self.failures.silent_for(self.timeout))))
+        self.idle.as_mut().poll(context).map(|()| self.failures.silent_for(self.timeout))
     }
 }
 
 impl Stream for AnswerStream {
-    type Item = Result<ModelEvent, ModelFailure>;
+    type Item = Result<Vec<ModelEvent>, ModelFailure>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
-        while this.body.is_some() {
-            if let Some(event) = this.next_event() {
-                return Poll::Ready(Some(event));
-            }
-            match this.poll_body(context) {
-                Poll::Pending => return Poll::Pending,
+        let mut arrived = Arrived::default();
+        loop {
+            this.read_frames(&mut arrived, context);
+            let Some(body) = this.body.as_mut().filter(|_| !arrived.is_full()) else { break };
+            match body.poll_next_unpin(context) {
+                Poll::Pending if !arrived.events.is_empty() => break,
+                Poll::Pending => match this.poll_idle(context) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(silence) => (this.body, this.failure) = (None, Some(silence)),
+                },
                 Poll::Ready(Some(Ok(bytes))) => this.frames.push(&bytes),
-                Poll::Ready(Some(Err(failure))) => {
-                    this.body = None;
-                    return Poll::Ready(Some(Err(failure)));
-                }
-                Poll::Ready(None) => return Poll::Ready(this.end()),
+                Poll::Ready(Some(Err(_))) => (this.body, this.failure) = (None, Some(this.failures.cut_off())),
+                Poll::Ready(None) => this.end(&mut arrived),
             }
+            this.is_waiting = false;
         }
-        Poll::Ready(None)
+        if !arrived.events.is_empty() {
+            return Poll::Ready(Some(Ok(arrived.events)));
+        }
+        Poll::Ready(this.failure.take().map(Err))
     }
 }
 
@@ -158,8 +187,16 @@ fn too_long() -> DecodeError {
     DecodeError::Nonsense(format!("a line of more than {MAX_LINE_BYTES} bytes"))
 }
 
-/// Reads the rest of a body in the background. The connection can be reused only after the end of the body.
-fn drain_for_reuse(mut body: Body) {
+/// Reads the rest of a body, in the background unless it is there already. The connection can be reused only after the
+/// end of the body.
+fn drain_for_reuse(mut body: AnswerBody, context: &mut Context<'_>) {
+    for _ in 0..MAX_READS_AT_ONCE {
+        match body.poll_next_unpin(context) {
+            Poll::Ready(Some(Ok(_))) => {}
+            Poll::Ready(None | Some(Err(_))) => return,
+            Poll::Pending => break,
+        }
+    }
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
         runtime.spawn(tokio::time::timeout(DRAIN_LIMIT, async move { while let Some(Ok(_)) = body.next().await {} }));
     }

@@ -1,111 +1,69 @@
-//! The `reqwest` clients with their pools of kept-alive connections.
+//! One HTTP/1.1 connection. The call that uses it also drives it, so a connection needs no task of its own.
 //!
-//! Reading the certificates of the machine takes tens of milliseconds. So a client for `https` is built on its own
-//! thread while the process starts. A client for `http` never reads them.
+//! Nothing happens on a connection that is not polled. An idle one learns that its server has closed it when it is
+//! polled next, by [`OpenConnection::is_usable`].
 
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
 
-use reqwest::Client;
-use rustls::crypto::{CryptoProvider, ring};
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::TrySendError;
+use hyper::client::conn::http1::{Connection, SendRequest};
+use hyper_util::rt::TokioIo;
 
-use super::settings::SettingsError;
+use super::connector::Socket;
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Common servers and load balancers keep an idle connection longer than this.
-const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) type ModelRequest = Request<Full<Bytes>>;
 
-/// The HTTP clients of all model servers: one for `http`, one for `https`. Each has a pool of connections per server.
-#[derive(Debug, Default)]
-pub struct Connections {
-    plain: OnceLock<Result<Connection, SettingsError>>,
-    secure: OnceLock<Connection>,
+/// A connection that is open, or that has just ended.
+pub(super) struct OpenConnection {
+    sender: SendRequest<Full<Bytes>>,
+    /// `None` once the connection has ended. It must not be polled again then.
+    driver: Option<Box<Connection<TokioIo<Socket>, Full<Bytes>>>>,
 }
 
-impl Connections {
-    /// The client for this scheme. The first server of a scheme makes it.
-    pub(super) fn of_scheme(&self, scheme: &str) -> Result<Connection, SettingsError> {
-        match scheme {
-            "https" => Ok(self.secure.get_or_init(Connection::secure).clone()),
-            _ => self.plain.get_or_init(Connection::plain).clone(),
-        }
+impl OpenConnection {
+    pub(super) fn new(sender: SendRequest<Full<Bytes>>, driver: Connection<TokioIo<Socket>, Full<Bytes>>) -> Self {
+        Self { sender, driver: Some(Box::new(driver)) }
+    }
+
+    /// Sends a request and returns when the head of the answer has arrived. The error has the request in it if nothing
+    /// was sent. Dropping the future leaves the connection in the middle of a call; drop the connection too.
+    pub(super) async fn send(
+        &mut self,
+        request: ModelRequest,
+    ) -> Result<Response<Incoming>, TrySendError<ModelRequest>> {
+        let mut answer = pin!(self.sender.try_send_request(request));
+        let driver = &mut self.driver;
+        poll_fn(|context| {
+            drive(driver, context);
+            answer.as_mut().poll(context)
+        })
+        .await
+    }
+
+    /// Reads and writes what is possible now. What arrives comes out of the body of the answer.
+    pub(super) fn drive(&mut self, context: &mut Context<'_>) {
+        drive(&mut self.driver, context);
+    }
+
+    /// Whether the connection can take another request now: it is open, and its last answer has ended.
+    pub(super) fn is_usable(&mut self) -> bool {
+        self.drive(&mut Context::from_waker(Waker::noop()));
+        self.driver.is_some() && self.sender.is_ready()
     }
 }
 
-type ClientResult = Result<Client, SettingsError>;
+type Driver = Option<Box<Connection<TokioIo<Socket>, Full<Bytes>>>>;
 
-/// A client that is ready or still being built.
-#[derive(Debug, Clone)]
-pub(super) struct Connection(Arc<OnceLock<ClientResult>>);
-
-impl Connection {
-    /// Builds a client that never speaks TLS.
-    pub(super) fn plain() -> Result<Self, SettingsError> {
-        let tls = rustls::ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| SettingsError::Client(error.to_string()))?
-            .with_root_certificates(rustls::RootCertStore::empty())
-            .with_no_client_auth();
-        let client = finish(builder().tls_backend_preconfigured(tls))?;
-        Ok(Self(Arc::new(OnceLock::from(Ok(client)))))
-    }
-
-    /// Starts to build a client that trusts the certificates of the machine.
-    pub(super) fn secure() -> Self {
-        let connection = Self(Arc::new(OnceLock::new()));
-        let background = connection.clone();
-        let thread = std::thread::Builder::new().name("herma-tls".to_owned());
-        // If no thread can be started, the first call builds the client.
-        drop(thread.spawn(move || drop(background.build())));
-        connection
-    }
-
-    /// The client. Waits while it is being built. Cancel-safe.
-    pub(super) async fn client(&self) -> ClientResult {
-        if let Some(made) = self.0.get() {
-            return made.clone();
-        }
-        let waiting = self.clone();
-        tokio::task::spawn_blocking(move || waiting.build())
-            .await
-            .unwrap_or_else(|error| Err(SettingsError::Client(error.to_string())))
-    }
-
-    fn build(&self) -> ClientResult {
-        self.0
-            .get_or_init(|| {
-                if CryptoProvider::get_default().is_none() {
-                    // Fails only if another thread has just installed a provider, which is fine.
-                    drop(ring::default_provider().install_default());
-                }
-                finish(builder().tls_backend_rustls())
-            })
-            .clone()
-    }
-}
-
-fn builder() -> reqwest::ClientBuilder {
-    Client::builder()
-        .user_agent(concat!("herma/", env!("CARGO_PKG_VERSION")))
-        .connect_timeout(CONNECT_TIMEOUT)
-        .pool_idle_timeout(POOL_IDLE_TIMEOUT)
-        .redirect(reqwest::redirect::Policy::none())
-        .retry(reqwest::retry::never())
-        .referer(false)
-        .tcp_nodelay(true)
-        .no_proxy()
-}
-
-fn finish(builder: reqwest::ClientBuilder) -> ClientResult {
-    builder.build().map_err(|error| SettingsError::Client(error.to_string()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_secure_client_can_be_made_with_ring_alone() {
-        assert!(Connection::secure().client().await.is_ok());
+fn drive(driver: &mut Driver, context: &mut Context<'_>) {
+    let ended = driver.as_mut().map(|connection| Pin::new(connection).poll(context));
+    if let Some(Poll::Ready(_)) = ended {
+        // An error has reached the call by the answer or its body. Dropping the connection resolves what is left.
+        *driver = None;
     }
 }

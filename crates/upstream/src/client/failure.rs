@@ -1,6 +1,6 @@
 //! Messages about failed calls, for people. Only this module quotes a server in a message, and it redacts the quote.
 
-use std::error::Error as _;
+use std::error::Error;
 use std::time::Duration;
 
 use herma_model::ModelFailure;
@@ -8,6 +8,7 @@ use herma_model::generation::ModelFailureKind as Kind;
 use serde_json::Value;
 
 use super::context_length::is_context_too_long;
+use super::pool::SendError;
 use crate::decode::{DecodeError, ReportedError};
 use crate::redact::{redact, shorten};
 
@@ -43,7 +44,7 @@ impl FailureMessages {
     }
 
     /// There was no connection, or it broke before the answer began.
-    pub(super) fn unreachable(&self, error: &reqwest::Error) -> ModelFailure {
+    pub(super) fn unreachable(&self, error: &SendError) -> ModelFailure {
         let cause = self.quote(&deepest_cause(error));
         self.failure(Kind::Unreachable, &format!("cannot be reached: {cause}"))
     }
@@ -124,14 +125,12 @@ fn reported_in(body: &Value) -> Option<ReportedError> {
     ReportedError::from_body(body).or_else(other).or_else(first)
 }
 
-fn deepest_cause(error: &reqwest::Error) -> String {
-    let mut cause = error.source();
-    let mut text = None;
-    while let Some(error) = cause {
-        text = Some(error.to_string());
-        cause = error.source();
+/// What the innermost error says. The outer ones only tell what was tried.
+fn deepest_cause(mut error: &dyn Error) -> String {
+    while let Some(cause) = error.source() {
+        error = cause;
     }
-    text.unwrap_or_else(|| "the connection failed".to_owned())
+    error.to_string()
 }
 
 #[cfg(test)]

@@ -2,13 +2,17 @@
 //!
 //! Owns requests, retries and time limits. A call is repeated only if no part of an answer has arrived.
 
+mod answer_body;
 mod answer_stream;
 mod body;
+mod certificates;
 mod connection;
+mod connector;
 mod context_length;
 mod failure;
 mod models;
 mod pass_on;
+mod pool;
 mod retry;
 mod settings;
 
@@ -19,14 +23,17 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream;
 use herma_model::{ModelCall, ModelEvent, ModelFailure, Retries};
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Method, Request, Response, Url};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use http::{Method, Request, Uri};
+use http_body_util::Full;
 use serde::de::IgnoredAny;
 
+use self::answer_body::{Answer, AnswerBody};
 use self::answer_stream::AnswerStream;
-use self::connection::Connection;
-pub use self::connection::Connections;
+use self::connector::ConnectError;
 use self::failure::FailureMessages;
+pub use self::pool::Connections;
+use self::pool::{Pool, SendError};
 use self::retry::FailedAttempt;
 use self::settings::Endpoints;
 pub use self::settings::{HttpSettings, SettingsError};
@@ -43,8 +50,9 @@ const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
 /// A model server that is reached over HTTP.
 pub struct HttpModelServer {
     endpoints: Endpoints,
+    /// The headers of every request.
     headers: HeaderMap,
-    connection: Connection,
+    connections: Arc<Pool>,
     timeout: Duration,
     retries: u32,
     failures: Arc<FailureMessages>,
@@ -56,6 +64,8 @@ impl HttpModelServer {
         let endpoints = Endpoints::parse(&settings.base_url)?;
         let api_key = settings.api_key.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
         let mut headers = HeaderMap::new();
+        headers.insert(HOST, endpoints.host_header.clone());
+        headers.insert(USER_AGENT, HeaderValue::from_static(concat!("herma/", env!("CARGO_PKG_VERSION"))));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         if let Some(key) = &api_key {
@@ -69,22 +79,22 @@ impl HttpModelServer {
             value.set_sensitive(true);
             headers.insert(HeaderName::try_from(name).map_err(|_| refused())?, value);
         }
-        let connection = connections.of_scheme(endpoints.base.scheme())?;
+        let connections = connections.to(&endpoints.origin);
         let values = settings.headers.into_iter().map(|(_, value)| value).chain(endpoints.query_secrets());
         let failures = Arc::new(FailureMessages::new(endpoints.host(), api_key, values));
-        Ok(Self { endpoints, headers, connection, timeout: settings.timeout, retries: settings.retries, failures })
+        Ok(Self { endpoints, headers, connections, timeout: settings.timeout, retries: settings.retries, failures })
     }
 
     /// Sends a request, with retries, and returns when the answer begins. Cancel-safe.
-    async fn send(&self, method: Method, url: &Url, body: Bytes, retries: Retries) -> Result<Response, ModelFailure> {
+    async fn send(&self, method: Method, uri: &Uri, body: Bytes, retries: Retries) -> Result<Answer, ModelFailure> {
         let retries = match retries {
             Retries::AsConfigured => self.retries,
             Retries::None => 0,
         };
         let mut attempt = 0;
         loop {
-            let failed = match self.attempt(&method, url, &body).await {
-                Ok(response) => return Ok(response),
+            let failed = match self.attempt(&method, uri, &body).await {
+                Ok(answer) => return Ok(answer),
                 Err(failed) => failed,
             };
             let Some(wait) = failed.wait_before_next(attempt, retries) else {
@@ -99,30 +109,32 @@ impl HttpModelServer {
     }
 
     /// Sends a request once. Cancel-safe.
-    async fn attempt(&self, method: &Method, url: &Url, body: &Bytes) -> Result<Response, FailedAttempt> {
-        let client = self.connection.client().await;
-        let client = client.map_err(|error| FailedAttempt::permanent(self.failures.no_client(&error)))?;
-        let mut request = Request::new(method.clone(), url.clone());
+    async fn attempt(&self, method: &Method, uri: &Uri, body: &Bytes) -> Result<Answer, FailedAttempt> {
+        let mut request = Request::new(Full::new(body.clone()));
+        *request.method_mut() = method.clone();
+        *request.uri_mut() = uri.clone();
         *request.headers_mut() = self.headers.clone();
-        *request.body_mut() = (method == Method::POST).then(|| body.clone().into());
-        let response = match tokio::time::timeout(self.timeout, client.execute(request)).await {
+        let answer = match tokio::time::timeout(self.timeout, self.connections.send(request)).await {
             Err(_) => return Err(FailedAttempt::plain(self.failures.no_answer_within(self.timeout))),
+            Ok(Err(SendError::Connect(ConnectError::Settings(error)))) => {
+                return Err(FailedAttempt::permanent(self.failures.no_client(&error)));
+            }
             Ok(Err(error)) => return Err(FailedAttempt::plain(self.failures.unreachable(&error))),
-            Ok(Ok(response)) => response,
+            Ok(Ok(answer)) => answer,
         };
-        if response.status().is_success() {
-            return Ok(response);
+        if (200..300).contains(&answer.status) {
+            return Ok(answer);
         }
-        let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        let body = self.error_body(response).await;
+        let Answer { status, headers, body } = answer;
+        let body = self.error_body(body).await;
         Err(FailedAttempt::with_headers(self.failures.status(status, &body), &headers))
     }
 
     /// The body of an error response, as far as it could be read. Cancel-safe.
-    async fn error_body(&self, mut response: Response) -> Vec<u8> {
+    async fn error_body(&self, mut answer: AnswerBody) -> Vec<u8> {
         let mut body = Vec::new();
         let reading = async {
-            while let Ok(Some(piece)) = response.chunk().await {
+            while let Ok(Some(piece)) = answer.piece().await {
                 body.extend_from_slice(&piece);
                 if body.len() > MAX_ERROR_BYTES {
                     break;
@@ -135,11 +147,11 @@ impl HttpModelServer {
     }
 
     /// Reads a whole body. Cancel-safe.
-    async fn whole_body(&self, mut response: Response) -> Result<Vec<u8>, ModelFailure> {
-        let expected = response.content_length().and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
+    async fn whole_body(&self, mut answer: AnswerBody) -> Result<Vec<u8>, ModelFailure> {
+        let expected = answer.expected().and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
         let mut body = Vec::with_capacity(expected.min(MAX_ERROR_BYTES));
         loop {
-            let piece = tokio::time::timeout(self.timeout, response.chunk()).await;
+            let piece = tokio::time::timeout(self.timeout, answer.piece()).await;
             match piece.map_err(|_| self.failures.silent_for(self.timeout))?.map_err(|_| self.failures.cut_off())? {
                 None => return Ok(body),
                 Some(piece) => body.extend_from_slice(&piece),
@@ -157,35 +169,36 @@ impl ModelServer for HttpModelServer {
         let (streaming, retries) = (call.streaming, call.retries);
         let body = body::request_body(&call);
         drop(call);
-        let response = self.send(Method::POST, &self.endpoints.completions, body, retries).await?;
-        let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+        let answer = self.send(Method::POST, &self.endpoints.completions, body, retries).await?;
+        let content_type = answer.content_type();
         let is_document = content_type.contains("json") || content_type.contains("html");
         if streaming && !is_document {
             let is_declared = content_type.starts_with("text/event-stream");
-            return Ok(Box::pin(AnswerStream::new(response, is_declared, self.timeout, self.failures.clone())));
+            return Ok(Box::pin(AnswerStream::new(answer.body, is_declared, self.timeout, self.failures.clone())));
         }
-        let body = self.whole_body(response).await?;
+        let body = self.whole_body(answer.body).await?;
         let answer = decode_answer(&body).map_err(|error| self.failures.decoding(&error))?;
         if !streaming {
-            return Ok(Box::pin(stream::iter([Ok(ModelEvent::Answered(Box::new(answer)))])));
+            return Ok(Box::pin(stream::iter([Ok(vec![ModelEvent::Answered(Box::new(answer))])])));
         }
         let (delta, finish) = in_one_piece(answer);
         let delta = Some(delta).filter(|delta| !delta.is_empty()).map(ModelEvent::Delta);
-        Ok(Box::pin(stream::iter(delta.into_iter().chain([ModelEvent::Finished(finish)]).map(Ok))))
+        let events = delta.into_iter().chain([ModelEvent::Finished(finish)]).collect();
+        Ok(Box::pin(stream::iter([Ok(events)])))
     }
 
     async fn pass_on(&self, to: PassedTo, body: Bytes) -> Result<PassedAnswer, ModelFailure> {
-        let url = match to {
+        let uri = match to {
             PassedTo::Completions => &self.endpoints.text_completions,
             PassedTo::Embeddings => &self.endpoints.embeddings,
         };
         // The client that sent this request decides whether to repeat it.
-        let response = self.send(Method::POST, url, body, Retries::None).await?;
-        let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+        let answer = self.send(Method::POST, uri, body, Retries::None).await?;
+        let content_type = answer.content_type();
         if content_type.starts_with("text/event-stream") {
-            return Ok(PassedAnswer::Stream(pass_on::bytes_of(response, self.timeout, self.failures.clone())));
+            return Ok(PassedAnswer::Stream(pass_on::bytes_of(answer.body, self.timeout, self.failures.clone())));
         }
-        let body = self.whole_body(response).await?;
+        let body = self.whole_body(answer.body).await?;
         match serde_json::from_slice::<IgnoredAny>(&body) {
             Ok(_) => Ok(PassedAnswer::Whole(body)),
             Err(error) => Err(self.failures.decoding(&DecodeError::not_json(&body, &error))),
@@ -193,8 +206,8 @@ impl ModelServer for HttpModelServer {
     }
 
     async fn models(&self) -> Result<Vec<ModelInfo>, ModelFailure> {
-        let response = self.send(Method::GET, &self.endpoints.models, Bytes::new(), Retries::AsConfigured).await?;
-        let body = self.whole_body(response).await?;
+        let answer = self.send(Method::GET, &self.endpoints.models, Bytes::new(), Retries::AsConfigured).await?;
+        let body = self.whole_body(answer.body).await?;
         models::decode_models(&body).map_err(|error| self.failures.decoding(&error))
     }
 

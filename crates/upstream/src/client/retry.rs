@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use herma_model::ModelFailure;
 use herma_model::generation::ModelFailureKind as Kind;
-use reqwest::header::{HeaderMap, RETRY_AFTER};
+use http::header::{HeaderMap, RETRY_AFTER};
 use uuid::Uuid;
 
 /// The longest wait before a repetition, without jitter. If a server asks for more, the call fails at once, because a

@@ -1,9 +1,12 @@
 //! How to reach a model server, and errors about settings that cannot work.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::time::Duration;
 
-use reqwest::Url;
+use http::{HeaderValue, Uri};
+use rustls::pki_types::ServerName;
+use url::{Host, Url};
 
 /// How to reach a model server. Proxies of the environment are not used. Redirects are not followed.
 #[derive(Clone)]
@@ -53,14 +56,27 @@ pub enum SettingsError {
     Client(String),
 }
 
-/// The URLs of a model server.
+/// Where connections to a model server go.
+#[derive(Debug, Clone)]
+pub(super) struct Origin {
+    /// Scheme, host and port.
+    pub(super) address: Uri,
+    /// The name that the server's certificate must have. `None` for `http`.
+    pub(super) certified_name: Option<ServerName<'static>>,
+}
+
+/// The addresses of a model server, in the forms in which requests need them.
 #[derive(Debug, Clone)]
 pub(super) struct Endpoints {
-    pub(super) base: Url,
-    pub(super) completions: Url,
-    pub(super) text_completions: Url,
-    pub(super) embeddings: Url,
-    pub(super) models: Url,
+    base: Url,
+    pub(super) origin: Origin,
+    /// The value of the header `Host`.
+    pub(super) host_header: HeaderValue,
+    /// Path and query of each route.
+    pub(super) completions: Uri,
+    pub(super) text_completions: Uri,
+    pub(super) embeddings: Uri,
+    pub(super) models: Uri,
 }
 
 impl Endpoints {
@@ -75,24 +91,26 @@ impl Endpoints {
         }
         base.set_fragment(None);
         let path = base.path().trim_end_matches('/').to_owned();
+        base.set_path(&path);
         let at = |end: &str| {
-            let mut url = base.clone();
-            url.set_path(&format!("{path}{end}"));
-            url
+            let query = base.query().map(|query| format!("?{query}")).unwrap_or_default();
+            Uri::try_from(format!("{path}{end}{query}")).map_err(|error| SettingsError::NotAUrl(error.to_string()))
         };
+        let host = host(&base);
         Ok(Self {
-            completions: at("/chat/completions"),
-            text_completions: at("/completions"),
-            embeddings: at("/embeddings"),
-            models: at("/models"),
-            base: at(""),
+            completions: at("/chat/completions")?,
+            text_completions: at("/completions")?,
+            embeddings: at("/embeddings")?,
+            models: at("/models")?,
+            origin: Origin::parse(&base, &host)?,
+            host_header: HeaderValue::try_from(host).map_err(|error| SettingsError::NotAUrl(error.to_string()))?,
+            base,
         })
     }
 
     /// `host`, or `host:port` if the URL names a port.
     pub(super) fn host(&self) -> String {
-        let host = self.base.host_str().unwrap_or_default();
-        self.base.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+        host(&self.base)
     }
 
     /// The values of the query that may be secrets: all but those of a version.
@@ -109,29 +127,57 @@ impl Endpoints {
     }
 }
 
+impl Origin {
+    fn parse(base: &Url, host: &str) -> Result<Self, SettingsError> {
+        let address = Uri::try_from(format!("{}://{host}/", base.scheme()));
+        let address = address.map_err(|error| SettingsError::NotAUrl(error.to_string()))?;
+        let certified_name = match base.host() {
+            Some(Host::Domain(name)) if base.scheme() == "https" => {
+                let name = ServerName::try_from(name.to_owned());
+                Some(name.map_err(|error| SettingsError::NotAUrl(error.to_string()))?)
+            }
+            Some(Host::Ipv4(address)) if base.scheme() == "https" => Some(IpAddr::V4(address).into()),
+            Some(Host::Ipv6(address)) if base.scheme() == "https" => Some(IpAddr::V6(address).into()),
+            _ => None,
+        };
+        Ok(Self { address, certified_name })
+    }
+}
+
+/// `host`, or `host:port` if the URL names a port other than its scheme's.
+fn host(base: &Url) -> String {
+    let host = base.host_str().unwrap_or_default();
+    base.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn routes_are_appended_to_the_base_url() {
-        for (base, completions, shown) in [
-            ("http://localhost:11434/v1", "http://localhost:11434/v1/chat/completions", "http://localhost:11434/v1"),
+        for (base, host, completions, shown) in [
+            ("http://localhost:11434/v1", "localhost:11434", "/v1/chat/completions", "http://localhost:11434/v1"),
             (
-                " https://api.example.com/v1/ ",
-                "https://api.example.com/v1/chat/completions",
+                " https://api.example.com:443/v1/#x ",
+                "api.example.com",
+                "/v1/chat/completions",
                 "https://api.example.com/v1",
             ),
-            ("http://[::1]:8080", "http://[::1]:8080/chat/completions", "http://[::1]:8080"),
+            ("http://[::1]:8080", "[::1]:8080", "/chat/completions", "http://[::1]:8080"),
+            ("https://[::1]", "[::1]", "/chat/completions", "https://[::1]"),
             (
-                "https://a.example/openai/deployments/x?api-version=2024-10-21",
-                "https://a.example/openai/deployments/x/chat/completions?api-version=2024-10-21",
-                "https://a.example/openai/deployments/x",
+                "https://a.example/openai/deployments/x y?api-version=2024-10-21&a|b={}",
+                "a.example",
+                "/openai/deployments/x%20y/chat/completions?api-version=2024-10-21&a|b={}",
+                "https://a.example/openai/deployments/x%20y",
             ),
         ] {
             let endpoints = Endpoints::parse(base).unwrap();
-            assert_eq!(endpoints.completions.as_str(), completions);
+            assert_eq!(endpoints.completions, completions);
             assert_eq!(endpoints.without_query(), shown);
+            assert_eq!((endpoints.host().as_str(), endpoints.host_header.as_bytes()), (host, host.as_bytes()));
+            assert_eq!(endpoints.origin.certified_name.is_some(), shown.starts_with("https"));
         }
     }
 

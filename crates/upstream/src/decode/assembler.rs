@@ -3,12 +3,15 @@
 //! The end is reported once, at `[DONE]` or the end of the body. The finish reason is not the end, because a chunk
 //! with the usage may follow it.
 
+use std::borrow::Cow;
+
 use herma_model::generation::Finish;
 use herma_model::{Delta, FinishReason, Usage};
 use serde_json::{Map, Value};
 
 use super::chunk::{Choice, Chunk};
 use super::error::{DecodeError, ReportedError};
+use super::repeated::RepeatedChunk;
 use super::sse::Frame;
 use super::tool_calls::Calls;
 use super::usage::read_usage;
@@ -17,10 +20,12 @@ const DONE: &[u8] = b"[DONE]";
 
 /// What a frame contained.
 #[derive(Debug)]
-pub(crate) enum Progress {
+pub(crate) enum Progress<'a> {
     /// Nothing that is shown to a client.
     Nothing,
-    /// A piece of the answer.
+    /// A piece of the answer that has text and nothing else.
+    Text(Cow<'a, str>),
+    /// Any other piece of the answer.
     Piece(Delta),
     /// The end of the answer. Nothing may follow.
     Done(Finish),
@@ -36,13 +41,14 @@ pub(crate) struct Assembler {
     /// are copied.
     extra: Vec<(String, Box<str>)>,
     calls: Calls,
+    repeated: RepeatedChunk,
     has_content: bool,
     frames: u64,
 }
 
 impl Assembler {
     /// Takes the next frame.
-    pub(crate) fn take(&mut self, frame: Frame<'_>) -> Result<Progress, DecodeError> {
+    pub(crate) fn take<'a>(&mut self, frame: Frame<'a>) -> Result<Progress<'a>, DecodeError> {
         let data = frame.data.trim_ascii();
         if data.is_empty() {
             return Ok(Progress::Nothing);
@@ -54,8 +60,18 @@ impl Assembler {
         if frame.name == b"error" {
             return Err(DecodeError::Reported(error_event(data)));
         }
+        if let Some(text) = self.repeated.text(data) {
+            return Ok(self.take_text(text));
+        }
         match serde_json::from_slice(data) {
-            Ok(chunk) => self.take_chunk(chunk),
+            Ok(chunk) => {
+                let progress = self.take_chunk(chunk)?;
+                match &progress {
+                    Progress::Text(Cow::Borrowed(text)) => self.repeated.note(data, text),
+                    _ => self.repeated.forget(),
+                }
+                Ok(progress)
+            }
             // A named event need not be a chunk.
             Err(_) if !frame.name.is_empty() && frame.name != b"message" => Ok(Progress::Nothing),
             Err(error) => Err(DecodeError::not_json(data, &error)),
@@ -72,7 +88,7 @@ impl Assembler {
         self.frames == 0
     }
 
-    fn take_chunk(&mut self, chunk: Chunk<'_>) -> Result<Progress, DecodeError> {
+    fn take_chunk<'a>(&mut self, chunk: Chunk<'a>) -> Result<Progress<'a>, DecodeError> {
         if let Some(error) = ReportedError::from_member(&chunk.error) {
             return Err(DecodeError::Reported(error));
         }
@@ -88,7 +104,15 @@ impl Assembler {
         first.map_or(Ok(Progress::Nothing), |choice| self.take_choice(choice))
     }
 
-    fn take_choice(&mut self, choice: Choice<'_>) -> Result<Progress, DecodeError> {
+    fn take_text<'a>(&mut self, text: Cow<'a, str>) -> Progress<'a> {
+        if text.is_empty() {
+            return Progress::Nothing;
+        }
+        self.has_content = true;
+        Progress::Text(text)
+    }
+
+    fn take_choice<'a>(&mut self, choice: Choice<'a>) -> Result<Progress<'a>, DecodeError> {
         if let Some(error) = choice.extra.get("error").and_then(ReportedError::from_member) {
             return Err(DecodeError::Reported(error));
         }
@@ -98,9 +122,13 @@ impl Assembler {
             _ => {}
         }
         let wire = choice.delta;
+        let refusal = wire.refusal.filter(|text| !text.is_empty());
+        if refusal.is_none() && wire.calls.is_empty() && wire.extra.is_empty() && choice.extra.is_empty() {
+            return Ok(wire.content.map_or(Progress::Nothing, |text| self.take_text(text)));
+        }
         let delta = Delta {
-            content: wire.content.filter(|text| !text.is_empty()),
-            refusal: wire.refusal.filter(|text| !text.is_empty()),
+            content: wire.content.filter(|text| !text.is_empty()).map(Cow::into_owned),
+            refusal: refusal.map(Cow::into_owned),
             tool_calls: wire.calls.into_iter().filter_map(|call| self.calls.piece(call)).collect(),
             extra: wire.extra,
             choice_extra: choice.extra,

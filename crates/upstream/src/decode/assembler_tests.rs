@@ -17,6 +17,7 @@ fn read(pieces: &[&[u8]]) -> (Vec<Delta>, Result<Finish, DecodeError>) {
         while let Some(frame) = decoder.next_frame().unwrap() {
             match assembler.take(frame) {
                 Ok(Progress::Nothing) => {}
+                Ok(Progress::Text(said)) => deltas.push(text(&said)),
                 Ok(Progress::Piece(delta)) => deltas.push(delta),
                 Ok(Progress::Done(finish)) => return (deltas, Ok(finish)),
                 Err(error) => return (deltas, Err(error)),
@@ -128,6 +129,36 @@ fn errors_and_nonsense_in_the_stream_end_it() {
     let named = "event: ping\ndata: now\n\nevent: ping\ndata: {\"type\":\"ping\"}\n\n".to_owned() + &complete_stream();
     let (deltas, end) = read(&[named.as_bytes()]);
     assert_eq!((deltas.len(), end.unwrap().extra.contains_key("type")), (2, false));
+}
+
+#[test]
+fn chunks_that_repeat_the_one_before_are_read_like_any_other() {
+    let odd = [
+        chunk(&json!({"content": "a"}), None),
+        chunk(&json!({"content": "b \"c\" \u{e9}\n\\"}), None),
+        chunk(&json!({"content": ""}), None),
+        chunk(&json!({"content": "\",\"refusal\":\"x"}), None),
+        chunk(&json!({"content": "d", "refusal": "no"}), None),
+        chunk(&json!({"content": "e"}), None),
+        json!({"choices": [{"index": 0, "delta": {"content": "f"}}], "x": 1}),
+        json!({"choices": [{"index": 0, "delta": {"content": "g"}}], "x": 2}),
+        json!({"choices": [{"index": 0, "delta": {"content": "h"}}], "x": 2, "usage": {"prompt_tokens": 7}}),
+        chunk(&json!({"content": "i"}), Some("length")),
+    ];
+    // The same chunks, with spaces that keep any two neighbours from being alike.
+    let spaced = odd.iter().enumerate().map(|(nth, chunk)| {
+        let indented = chunk.to_string().replacen('{', &format!("{{{}", " ".repeat(nth)), 1);
+        format!("data: {indented}\n\n")
+    });
+    let spaced: String = spaced.collect();
+    assert_eq!(read_chunks(&odd), read(&[spaced.as_bytes()]));
+    let (deltas, end) = read_chunks(&odd);
+    let said: String = deltas.iter().filter_map(|delta| delta.content.as_deref()).collect();
+    assert_eq!(said, "ab \"c\" \u{e9}\n\\\",\"refusal\":\"xdefghi");
+    assert_eq!(deltas.iter().filter(|delta| delta.refusal.is_some()).count(), 1);
+    let end = end.unwrap();
+    assert_eq!((end.reason, end.usage.map(|usage| usage.input)), (FinishReason::Length, Some(7)));
+    assert_eq!(end.extra["x"], 2);
 }
 
 proptest! {

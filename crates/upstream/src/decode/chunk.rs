@@ -13,7 +13,7 @@ use super::text::Text;
 
 /// A string that borrows from the chunk if it can.
 #[derive(Debug, Deserialize)]
-struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+pub(super) struct Name<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 /// A chunk as it was sent.
 #[derive(Debug, Default)]
@@ -30,21 +30,21 @@ pub(super) struct Chunk<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Choice<'a> {
     pub(super) index: u64,
-    pub(super) delta: WireDelta,
+    pub(super) delta: WireDelta<'a>,
     pub(super) finish_reason: Option<Cow<'a, str>>,
     pub(super) extra: Map<String, Value>,
 }
 
 /// A delta as it was sent. Its tool calls are not yet assigned to indexes.
 #[derive(Debug, Default)]
-pub(super) struct WireDelta {
-    pub(super) content: Option<String>,
-    pub(super) refusal: Option<String>,
+pub(super) struct WireDelta<'a> {
+    pub(super) content: Option<Cow<'a, str>>,
+    pub(super) refusal: Option<Cow<'a, str>>,
     pub(super) calls: Vec<Map<String, Value>>,
     pub(super) extra: Map<String, Value>,
 }
 
-/// Implements `Deserialize` field by field. It is a macro because the fields borrow from the chunk.
+/// Implements `Deserialize` field by field. It is a macro because the fields borrow from what was sent.
 macro_rules! read_object {
     ($target:ty, $what:literal, |$self:ident, $field:ident, $map:ident| $body:block) => {
         impl<'de: 'a, 'a> Deserialize<'de> for $target {
@@ -74,6 +74,7 @@ macro_rules! read_object {
         }
     };
 }
+pub(super) use read_object;
 
 read_object!(Chunk<'a>, "a chunk object", |chunk, field, map| {
     match &*field {
@@ -95,11 +96,11 @@ read_object!(Choice<'a>, "a choice object", |choice, field, map| {
     }
 });
 
-read_object!(WireDelta, "a delta object", |delta, field, map| {
+read_object!(WireDelta<'a>, "a delta object", |delta, field, map| {
     match &*field {
         "role" => drop(map.next_value::<IgnoredAny>()?),
-        "content" => delta.content = map.next_value::<Text>()?.0,
-        "refusal" => delta.refusal = map.next_value::<Text>()?.0,
+        "content" => delta.content = map.next_value::<Text<'a>>()?.0,
+        "refusal" => delta.refusal = map.next_value::<Text<'a>>()?.0,
         "tool_calls" => delta.calls = map.next_value::<Option<Vec<_>>>()?.unwrap_or_default(),
         name => {
             let value = map.next_value::<Value>()?;

@@ -5,6 +5,7 @@ mod assembler;
 mod chunk;
 mod error;
 mod extra;
+mod repeated;
 pub(crate) mod sse;
 mod text;
 mod tool_calls;

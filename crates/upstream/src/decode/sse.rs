@@ -3,6 +3,8 @@
 //! The frames do not depend on where the bytes are cut, even inside a character. A limit bounds the memory that
 //! a line without end can take.
 
+use memchr::{memchr, memchr2};
+
 /// The longest line, and the longest data of one frame, in bytes.
 pub(crate) const MAX_LINE_BYTES: usize = 8 * 1024 * 1024;
 
@@ -105,7 +107,7 @@ impl Decoder {
             self.after_carriage_return = false;
         }
         let start = self.taken;
-        let line_end = self.buffer[self.scanned..].iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+        let line_end = memchr2(b'\n', b'\r', &self.buffer[self.scanned..]);
         let end = line_end.map_or(self.buffer.len(), |offset| self.scanned + offset);
         if end - start > self.limit {
             return Err(TooLong);
@@ -132,7 +134,7 @@ impl Decoder {
             }
             return Ok(self.has_data);
         }
-        let colon = line.iter().position(|byte| *byte == b':');
+        let colon = memchr(b':', line);
         let (field, value) = colon.map_or((line, &line[line.len()..]), |at| (&line[..at], &line[at + 1..]));
         let value = value.strip_prefix(b" ").unwrap_or(value);
         match field {

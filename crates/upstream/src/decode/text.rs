@@ -1,15 +1,16 @@
 //! Text that servers send as a string, as null, or as a list of parts.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-/// Text of a message or a delta, if there is any.
+/// Text of a message or a delta, if there is any. It borrows from what is read if it can.
 #[derive(Debug, Default)]
-pub(crate) struct Text(pub(crate) Option<String>);
+pub(crate) struct Text<'a>(pub(crate) Option<Cow<'a, str>>);
 
-impl<'de> Deserialize<'de> for Text {
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(TextVisitor)
     }
@@ -18,35 +19,39 @@ impl<'de> Deserialize<'de> for Text {
 struct TextVisitor;
 
 impl<'de> Visitor<'de> for TextVisitor {
-    type Value = Text;
+    type Value = Text<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a text, null, or a list of parts")
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Text, E> {
-        Ok(Text(Some(text.to_owned())))
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
+        Ok(Text(Some(Cow::Borrowed(text))))
     }
 
-    fn visit_string<E>(self, text: String) -> Result<Text, E> {
-        Ok(Text(Some(text)))
+    fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
+        Ok(Text(Some(Cow::Owned(text.to_owned()))))
     }
 
-    fn visit_unit<E>(self) -> Result<Text, E> {
+    fn visit_string<E>(self, text: String) -> Result<Text<'de>, E> {
+        Ok(Text(Some(Cow::Owned(text))))
+    }
+
+    fn visit_unit<E>(self) -> Result<Text<'de>, E> {
         Ok(Text(None))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Text, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Text<'de>, A::Error> {
         let mut text = String::new();
         while let Some(part) = parts.next_element::<Value>()? {
             text.push_str(part_text(&part));
         }
-        Ok(Text(Some(text)))
+        Ok(Text(Some(Cow::Owned(text))))
     }
 
     /// Reads a single part, or an empty object that stands for no text.
-    fn visit_map<A: MapAccess<'de>>(self, mut part: A) -> Result<Text, A::Error> {
-        let mut text = None;
+    fn visit_map<A: MapAccess<'de>>(self, mut part: A) -> Result<Text<'de>, A::Error> {
+        let mut text: Option<String> = None;
         while let Some(name) = part.next_key::<String>()? {
             if name == "text" {
                 text = part.next_value()?;
@@ -54,7 +59,7 @@ impl<'de> Visitor<'de> for TextVisitor {
                 part.next_value::<IgnoredAny>()?;
             }
         }
-        Ok(Text(text))
+        Ok(Text(text.map(Cow::Owned)))
     }
 }
 

@@ -1,37 +1,115 @@
 //! Token counts of an answer.
 
+use std::fmt;
+
 use herma_model::Usage;
-use serde_json::Value;
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 /// Reads a `usage` member. `None` if it has no token counts.
-pub(super) fn read_usage(usage: &Value) -> Option<Usage> {
-    let count = |path: &str| usage.pointer(path).and_then(number);
-    let input = count("/prompt_tokens").or_else(|| count("/input_tokens"));
-    let output = count("/completion_tokens").or_else(|| count("/output_tokens"));
+pub(super) fn read_usage<'de>(usage: impl Deserializer<'de>) -> Option<Usage> {
+    let sent = WireUsage::deserialize(usage).ok()?;
+    let (Count(input), Count(output)) =
+        (sent.prompt_tokens.or(sent.input_tokens), sent.completion_tokens.or(sent.output_tokens));
     if input.is_none() && output.is_none() {
         return None;
     }
+    let prompt = sent.prompt_tokens_details.unwrap_or_default();
+    let written = prompt.cache_write_tokens.or(sent.input_tokens_details.unwrap_or_default().cache_write_tokens);
     Some(Usage {
         input: input.unwrap_or(0),
         output: output.unwrap_or(0),
-        cached: count("/prompt_tokens_details/cached_tokens")
-            .or_else(|| count("/prompt_cache_hit_tokens"))
-            .unwrap_or(0),
-        reasoning: count("/completion_tokens_details/reasoning_tokens").unwrap_or(0),
-        cache_write: count("/prompt_tokens_details/cache_write_tokens")
-            .or_else(|| count("/input_tokens_details/cache_write_tokens"))
-            .or_else(|| count("/cache_creation_input_tokens"))
-            .unwrap_or(0),
+        cached: prompt.cached_tokens.or(sent.prompt_cache_hit_tokens).0.unwrap_or(0),
+        reasoning: sent.completion_tokens_details.unwrap_or_default().reasoning_tokens.0.unwrap_or(0),
+        cache_write: written.or(sent.cache_creation_input_tokens).0.unwrap_or(0),
     })
+}
+
+/// A `usage` member in every known spelling.
+#[derive(serde::Deserialize, Default)]
+#[serde(default)]
+struct WireUsage {
+    prompt_tokens: Count,
+    input_tokens: Count,
+    completion_tokens: Count,
+    output_tokens: Count,
+    prompt_cache_hit_tokens: Count,
+    cache_creation_input_tokens: Count,
+    prompt_tokens_details: Option<Details>,
+    input_tokens_details: Option<Details>,
+    completion_tokens_details: Option<Details>,
+}
+
+/// What a count consists of.
+#[derive(serde::Deserialize, Default)]
+#[serde(default)]
+struct Details {
+    cached_tokens: Count,
+    cache_write_tokens: Count,
+    reasoning_tokens: Count,
 }
 
 /// Larger counts are wrong and are reduced to this, so that no sum of counts overflows.
 const MAX_COUNT: u64 = 1 << 40;
 
-/// Reads a count. Some servers write it as a floating-point number.
-fn number(value: &Value) -> Option<u64> {
-    let count = value.as_u64().or_else(|| value.as_f64().filter(|count| *count >= 0.0).map(|count| count as u64));
-    count.map(|count| count.min(MAX_COUNT))
+/// A count, if it is one. Some servers write it as a floating-point number.
+#[derive(Default, Clone, Copy)]
+struct Count(Option<u64>);
+
+impl Count {
+    fn or(self, other: Self) -> Self {
+        Self(self.0.or(other.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(CountVisitor)
+    }
+}
+
+struct CountVisitor;
+
+impl<'de> Visitor<'de> for CountVisitor {
+    type Value = Count;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a count")
+    }
+
+    fn visit_u64<E>(self, count: u64) -> Result<Count, E> {
+        Ok(Count(Some(count.min(MAX_COUNT))))
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Count, E> {
+        // Positive counts come as `u64`.
+        Ok(Count(None))
+    }
+
+    fn visit_f64<E>(self, count: f64) -> Result<Count, E> {
+        Ok(Count((count >= 0.0).then_some((count as u64).min(MAX_COUNT))))
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Count, E> {
+        Ok(Count(None))
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Count, E> {
+        Ok(Count(None))
+    }
+
+    fn visit_unit<E>(self) -> Result<Count, E> {
+        Ok(Count(None))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Count, A::Error> {
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Count(None))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Count, A::Error> {
+        while object.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Count(None))
+    }
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream;
 use herma_model::generation::{Finish, ModelFailureKind, ToolCall, ToolCallDelta};
-use herma_model::{Answer, Delta, FinishReason, ModelCall, ModelEvent, ModelFailure, Usage};
+use herma_model::{Answer, Delta, FinishReason, ModelCall, ModelEvent, ModelFailure, TextRun, Usage};
 use serde_json::Map;
 
 use self::answer::Reply;
@@ -36,7 +36,7 @@ impl ModelServer for OfflineModel {
     async fn call(&self, call: ModelCall) -> Result<ModelStream, ModelFailure> {
         let answer = answer_to(&call);
         let events = if call.streaming { pieces(answer) } else { vec![ModelEvent::Answered(Box::new(answer))] };
-        Ok(Box::pin(stream::iter(events.into_iter().map(Ok))))
+        Ok(Box::pin(stream::iter([Ok(events)])))
     }
 
     async fn pass_on(&self, to: PassedTo, _: Bytes) -> Result<PassedAnswer, ModelFailure> {
@@ -85,16 +85,16 @@ fn cost(content: Option<&str>, calls: &[ToolCall]) -> u64 {
     content.map_or(0, tokens::count) + calls.sum::<u64>()
 }
 
-/// The events of a streamed answer: one per word, two per tool call.
+/// The events of a streamed answer: a piece per word, two per tool call.
 fn pieces(answer: Answer) -> Vec<ModelEvent> {
-    let words = answer.content.as_deref().unwrap_or_default().split_inclusive(char::is_whitespace);
-    let words = words.map(|word| Delta { content: Some(word.to_owned()), ..Delta::default() });
+    let words: TextRun = answer.content.as_deref().unwrap_or_default().split_inclusive(char::is_whitespace).collect();
+    let text = (!words.is_empty()).then_some(ModelEvent::Text(words));
     let calls = answer.tool_calls.into_iter().zip(0..).flat_map(|(call, index)| {
         let named = ToolCallDelta { index, id: Some(call.id), name: Some(call.name), ..ToolCallDelta::default() };
         let filled = ToolCallDelta { index, arguments: Some(call.arguments), ..ToolCallDelta::default() };
         [named, filled].map(|piece| Delta { tool_calls: vec![piece], ..Delta::default() })
     });
-    let mut events: Vec<ModelEvent> = words.chain(calls).map(ModelEvent::Delta).collect();
+    let mut events: Vec<ModelEvent> = text.into_iter().chain(calls.map(ModelEvent::Delta)).collect();
     events.push(ModelEvent::Finished(answer.finish));
     events
 }

@@ -25,6 +25,7 @@ pub(crate) const STREAM: &[&str] = &[
 
 pub(crate) fn text_of(events: &[ModelEvent]) -> String {
     let texts = events.iter().filter_map(|event| match event {
+        ModelEvent::Text(run) => Some(run.whole().to_owned()),
         ModelEvent::Delta(delta) => delta.content.clone(),
         ModelEvent::Answered(answer) => answer.content.clone(),
         ModelEvent::Finished(_) => None,
@@ -107,7 +108,8 @@ async fn a_connection_is_used_again_after_answers_of_either_form() {
     for streaming in [true, false, true, false, false] {
         // The connection must be reused even if the stream is dropped right after its end.
         if let Ok(mut stream) = client.call(call(streaming)).await {
-            while !matches!(stream.next().await.unwrap().unwrap(), ModelEvent::Finished(_) | ModelEvent::Answered(_)) {}
+            let is_end = |event: &ModelEvent| matches!(event, ModelEvent::Finished(_) | ModelEvent::Answered(_));
+            while !stream.next().await.unwrap().unwrap().iter().any(is_end) {}
         }
         tokio::time::sleep(TO_THE_POOL).await;
     }

@@ -2,6 +2,7 @@
 #![cfg(test)]
 
 mod answers;
+mod connections;
 mod failures;
 mod retries;
 mod scripted;

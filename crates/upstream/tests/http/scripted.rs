@@ -10,7 +10,7 @@ use herma_model::{ModelCall, ModelEvent, ModelFailure, Params, Payload, Retries}
 use herma_upstream::{Connections, HttpModelServer, HttpSettings, ModelServer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 pub(crate) const KEY: &str = "hunter2-very-secret";
 
@@ -79,6 +79,8 @@ struct ServerState {
     script: Mutex<VecDeque<Reply>>,
     requests: Mutex<Vec<String>>,
     connections: AtomicUsize,
+    /// How many connections the server has closed.
+    closed: watch::Sender<usize>,
     hang_up: Notify,
 }
 
@@ -120,6 +122,13 @@ impl Scripted {
         self.state.connections.load(Ordering::SeqCst)
     }
 
+    /// Waits until the server has closed this many connections.
+    pub(crate) async fn closed(&self, count: usize) {
+        self.state.closed.subscribe().wait_for(|closed| *closed >= count).await.unwrap();
+        // The runtime looks at its sockets before it goes on.
+        tokio::task::yield_now().await;
+    }
+
     /// Waits until a client has closed a connection.
     pub(crate) async fn hang_up(&self) {
         self.state.hang_up.notified().await;
@@ -145,7 +154,11 @@ async fn serve(mut stream: TcpStream, state: Arc<ServerState>) {
                     break;
                 }
             }
-            AfterReply::Close => return,
+            AfterReply::Close => {
+                drop(stream);
+                state.closed.send_modify(|closed| *closed += 1);
+                return;
+            }
             AfterReply::Silence => while stream.read(&mut [0; 64]).await.is_ok_and(|read| read > 0) {},
         }
     }
@@ -191,7 +204,7 @@ pub(crate) async fn outcome(server: &HttpModelServer, streaming: bool) -> (Vec<M
     let mut events = Vec::new();
     while let Some(event) = stream.next().await {
         match event {
-            Ok(event) => events.push(event),
+            Ok(arrived) => events.extend(arrived),
             Err(failure) => {
                 assert!(stream.next().await.is_none(), "nothing follows a failure");
                 return (events, Some(failure));

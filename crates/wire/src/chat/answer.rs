@@ -26,15 +26,11 @@ pub fn client_utterance(answer: &Answer, status: MessageStatus, tools: &ClientTo
     let has_more = answer.refusal.is_some() || !answer.tool_calls.is_empty();
     let mut identity = Identity::of(Role::Assistant);
     identity.text(Cow::Borrowed(content.unwrap_or_default()));
-    identity.refusal(Cow::Borrowed(answer.refusal.as_deref().unwrap_or_default()));
+    identity.refusal(answer.refusal.as_deref().unwrap_or_default());
     let mut client_calls = Vec::new();
     for call in &answer.tool_calls {
         if call.custom {
-            identity.custom_call(
-                Cow::Borrowed(&call.id),
-                Cow::Borrowed(&call.name),
-                Cow::Borrowed(call.arguments.as_str()),
-            );
+            identity.custom_call(&call.id, &call.name, &call.arguments);
             continue;
         }
         let tool = tools.called(&call.name);
@@ -42,17 +38,17 @@ pub fn client_utterance(answer: &Answer, status: MessageStatus, tools: &ClientTo
             Some(tool) if tool.custom => Cow::Owned(arguments_of(&input_of(&call.arguments))),
             _ => Cow::Borrowed(call.arguments.as_str()),
         };
-        identity.call(Cow::Borrowed(&call.id), Cow::Borrowed(&call.name), arguments);
+        identity.call(&call.id, &call.name, &arguments);
         client_calls.extend(tool.map(|tool| ClientCall { id: CallId::from(call.id.as_str()), tool: tool.clone() }));
     }
 
     let mut writer = message::begin(Role::Assistant.as_str(), content.map_or(64, |text| text.len() + 64));
     match content {
         None if has_more => writer.raw_field("content", "null"),
-        text => writer.field("content", text.unwrap_or_default()),
+        text => writer.text_field("content", text.unwrap_or_default()),
     }
     if let Some(refusal) = &answer.refusal {
-        writer.field("refusal", refusal);
+        writer.text_field("refusal", refusal);
     }
     if !answer.tool_calls.is_empty() {
         writer.key("tool_calls");
@@ -67,7 +63,7 @@ pub fn client_utterance(answer: &Answer, status: MessageStatus, tools: &ClientTo
         client_calls,
         custom_output: false,
     };
-    let mut said = message::end(writer, Role::Assistant, identity, calls);
+    let mut said = message::end(&mut writer, Role::Assistant, identity, calls);
     said.status = status;
     said.extra = extra.to_json();
     said

@@ -5,14 +5,14 @@
 
 use bytes::Bytes;
 use herma_model::generation::{Finish, ToolCallDelta};
-use herma_model::{Answer, Delta, Usage};
+use herma_model::{Answer, Delta, TextRun, Usage};
 
 use super::completion::{Head, OWN_CHOICE, OWN_MESSAGE, write_end};
 use super::tool_calls::fields_of;
 use super::usage::ChatUsage;
 use crate::json::Writer;
 use crate::session::SessionObject;
-use crate::sse;
+use crate::sse::{self, TextFrames};
 
 /// Fields of a piece of a tool call that are written from the delta itself.
 const OWN_CALL: [&str; 5] = ["index", "id", "type", "function", "custom"];
@@ -51,6 +51,20 @@ pub fn delta_chunk(head: &Head<'_>, delta: &Delta) -> Bytes {
     writer.raw_field("finish_reason", "null");
     writer.close_object();
     end(writer)
+}
+
+/// Pieces of the answer's text, each as a chunk of its own.
+pub fn write_text_chunks(head: &Head<'_>, run: &TextRun, out: &mut Vec<u8>) {
+    let mut writer = begin(head, 0);
+    writer.open_object();
+    writer.raw_field("index", "0");
+    writer.key("delta");
+    writer.open_object();
+    writer.key("content");
+    let tail = "},\"finish_reason\":null}]}";
+    let frames = TextFrames { head: writer.into_bytes(b""), middle: Vec::new(), tail };
+    out.reserve(run.whole().len() + run.count() * (frames.head.len() + 2 * sse::END.len() + tail.len()));
+    run.pieces().for_each(|piece| frames.write(None, piece, out));
 }
 
 /// The last chunk of the answer: why it ended, and the `session` object.

@@ -30,17 +30,17 @@ impl Head<'_> {
     /// Opens the object and writes these fields.
     pub(super) fn write(&self, object: &str, writer: &mut Writer) {
         writer.open_object();
-        writer.field("id", self.id);
-        writer.field("object", object);
+        writer.text_field("id", self.id);
+        writer.text_field("object", object);
         writer.field("created", &self.created);
-        writer.field("model", self.model);
+        writer.text_field("model", self.model);
     }
 }
 
 /// The JSON body of an answer.
 pub fn completion(head: &Head<'_>, answer: &Answer, session: Option<&SessionObject>) -> Vec<u8> {
     let text = answer.content.as_ref().map_or(0, String::len);
-    let mut writer = Writer::with_capacity(text + 1024);
+    let mut writer = Writer::with_capacity(text + 1_200);
     head.write("chat.completion", &mut writer);
     writer.key("choices");
     writer.open_array();
@@ -67,9 +67,9 @@ fn write_choice(answer: &Answer, writer: &mut Writer) {
     writer.field("index", &0);
     writer.key("message");
     writer.open_object();
-    writer.field("role", "assistant");
-    writer.field("content", &answer.content);
-    writer.field("refusal", &answer.refusal);
+    writer.text_field("role", "assistant");
+    writer.optional_text_field("content", answer.content.as_deref());
+    writer.optional_text_field("refusal", answer.refusal.as_deref());
     if !answer.tool_calls.is_empty() {
         writer.key("tool_calls");
         tool_calls::write(&answer.tool_calls, writer);

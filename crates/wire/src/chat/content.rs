@@ -33,7 +33,7 @@ fn quoted<'a>(raw: &'a RawValue, text: &Cow<'a, str>) -> Cow<'a, str> {
         Cow::Borrowed(_) => Cow::Borrowed(raw.get()),
         Cow::Owned(text) => {
             let mut writer = Writer::with_capacity(raw.get().len());
-            writer.value(text);
+            writer.text(text);
             Cow::Owned(writer.into_text())
         }
     }
@@ -55,13 +55,13 @@ fn read_part<'a>(raw: &'a RawValue, identity: &mut Identity<'a>) -> Result<(), F
     let kind = part.take_name("type")?;
     match &*kind {
         "text" => identity.text(required_text(&mut part, "text")?),
-        "refusal" => identity.refusal(required_text(&mut part, "refusal")?),
+        "refusal" => identity.refusal(&required_text(&mut part, "refusal")?),
         "image_url" => {
             let image = part.take("image_url").ok_or_else(|| Flaw::at("image_url", "is required"))?;
             let url = Object::read(image).and_then(|mut image| image.take_name("url"));
-            identity.image(url.map_err(|flaw| flaw.within("image_url"))?);
+            identity.image(&url.map_err(|flaw| flaw.within("image_url"))?);
         }
-        _ => identity.other(normal_form(raw)?),
+        _ => identity.other(&normal_form(raw)?),
     }
     Ok(())
 }

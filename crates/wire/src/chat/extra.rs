@@ -52,8 +52,16 @@ impl Extra {
 
     /// The stored form. `None` if there is nothing to store.
     pub(crate) fn to_json(&self) -> Option<Arc<str>> {
-        let json = serde_json::to_string(self).ok()?;
-        (json != "{}").then(|| Arc::from(json))
+        if self.is_empty() {
+            return None;
+        }
+        serde_json::to_string(self).ok().map(Arc::from)
+    }
+
+    fn is_empty(&self) -> bool {
+        let Self { message, choice, answer, no_content, client_calls, custom_output } = self;
+        let has_no_fields = message.is_empty() && choice.is_empty() && answer.is_empty();
+        has_no_fields && !no_content && client_calls.is_empty() && !custom_output
     }
 
     /// The label that a client gave the message.
@@ -85,7 +93,7 @@ pub(super) fn take_response_only(message: &mut Object<'_>) -> Map<String, Value>
 }
 
 /// The reasoning among the fields that a model server added to a message or a delta, under either of its names.
-pub(crate) fn reasoning_text(extra: &Map<String, Value>) -> Option<&str> {
+pub fn reasoning_text(extra: &Map<String, Value>) -> Option<&str> {
     let text = |name| extra.get(name).and_then(Value::as_str).filter(|text: &&str| !text.is_empty());
     text("reasoning_content").or_else(|| text("reasoning"))
 }

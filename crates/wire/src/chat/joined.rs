@@ -27,6 +27,11 @@ impl JoinedTexts {
         if delta.content.as_ref().is_none_or(String::is_empty) {
             return None;
         }
+        self.before_text()
+    }
+
+    /// The piece to show before text, if the text begins that of a later message.
+    pub fn before_text(&mut self) -> Option<Delta> {
         self.any_text = true;
         let is_next = std::mem::take(&mut self.is_next_message);
         is_next.then(|| Delta { content: Some(BLANK_LINE.to_owned()), ..Delta::default() })

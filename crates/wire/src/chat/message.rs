@@ -22,9 +22,14 @@ pub(crate) enum RequestMessage {
 
 /// Checks a message and returns its canonical form.
 pub(crate) fn read(raw: &RawValue) -> Result<RequestMessage, Flaw> {
-    let mut message = Object::read(raw)?;
+    read_fields(&mut Object::read(raw)?, &mut Writer::with_capacity(raw.get().len()))
+}
+
+/// The same, for a message whose fields were read. The writer is a buffer that may be used again.
+pub(super) fn read_fields(message: &mut Object<'_>, writer: &mut Writer) -> Result<RequestMessage, Flaw> {
     let role = message.take_name("role")?;
-    let writer = begin(&role, raw.get().len());
+    writer.clear();
+    write_role(&role, writer);
     match &*role {
         "system" | "developer" => system(message, writer).map(RequestMessage::System),
         "user" => user(message, writer).map(RequestMessage::Transcript),
@@ -38,56 +43,60 @@ pub(crate) fn read(raw: &RawValue) -> Result<RequestMessage, Flaw> {
 /// Begins a payload.
 pub(super) fn begin(role: &str, capacity: usize) -> Writer {
     let mut writer = Writer::with_capacity(capacity);
-    writer.open_object();
-    writer.field("role", role);
+    write_role(role, &mut writer);
     writer
 }
 
+fn write_role(role: &str, writer: &mut Writer) {
+    writer.open_object();
+    writer.text_field("role", role);
+}
+
 /// Ends a payload and makes the utterance of it.
-pub(super) fn end(mut writer: Writer, role: Role, identity: Identity<'_>, calls: Vec<CallId>) -> Utterance {
+pub(super) fn end(writer: &mut Writer, role: Role, identity: Identity<'_>, calls: Vec<CallId>) -> Utterance {
     writer.close_object();
-    let json = writer.into_text();
+    let json = writer.as_text();
     Utterance {
         role,
         status: MessageStatus::Complete,
         tokens: tokens::estimate(&json),
-        payload: Payload::from_json(json),
+        payload: Payload::from_json(&*json),
         extra: None,
         digest: identity.digest(),
         calls: Arc::from(calls),
     }
 }
 
-fn system(mut message: Object<'_>, mut writer: Writer) -> Result<Payload, Flaw> {
+fn system(message: &mut Object<'_>, writer: &mut Writer) -> Result<Payload, Flaw> {
     // A system message is never compared with another message, so its identity is not used.
     let mut identity = Identity::of(Role::User);
-    write_content(&mut message, &mut writer, &mut identity)?;
-    write_name(&mut message, &mut writer)?;
-    write_rest(&message, &mut writer)?;
+    write_content(message, writer, &mut identity)?;
+    write_name(message, writer)?;
+    write_rest(message, writer)?;
     writer.close_object();
-    Ok(Payload::from_json(writer.into_text()))
+    Ok(Payload::from_json(&*writer.as_text()))
 }
 
-fn user(mut message: Object<'_>, mut writer: Writer) -> Result<Utterance, Flaw> {
+fn user(message: &mut Object<'_>, writer: &mut Writer) -> Result<Utterance, Flaw> {
     let mut identity = Identity::of(Role::User);
-    write_content(&mut message, &mut writer, &mut identity)?;
-    write_name(&mut message, &mut writer)?;
-    write_rest(&message, &mut writer)?;
+    write_content(message, writer, &mut identity)?;
+    write_name(message, writer)?;
+    write_rest(message, writer)?;
     Ok(end(writer, Role::User, identity, Vec::new()))
 }
 
-fn tool(mut message: Object<'_>, mut writer: Writer) -> Result<Utterance, Flaw> {
+fn tool(message: &mut Object<'_>, writer: &mut Writer) -> Result<Utterance, Flaw> {
     let mut identity = Identity::of(Role::Tool);
     let call = message.take_name("tool_call_id")?;
-    identity.answers(call.clone());
-    write_content(&mut message, &mut writer, &mut identity)?;
-    write_name(&mut message, &mut writer)?;
-    writer.field("tool_call_id", &call);
-    write_rest(&message, &mut writer)?;
+    identity.answers(&call);
+    write_content(message, writer, &mut identity)?;
+    write_name(message, writer)?;
+    writer.text_field("tool_call_id", &call);
+    write_rest(message, writer)?;
     Ok(end(writer, Role::Tool, identity, vec![CallId::from(call)]))
 }
 
-fn assistant(mut message: Object<'_>, mut writer: Writer) -> Result<Utterance, Flaw> {
+fn assistant(message: &mut Object<'_>, writer: &mut Writer) -> Result<Utterance, Flaw> {
     if message.take("function_call").is_some() {
         return Err(Flaw::at("function_call", "is not supported: use tool_calls"));
     }
@@ -96,7 +105,7 @@ fn assistant(mut message: Object<'_>, mut writer: Writer) -> Result<Utterance, F
     let content = content.transpose().map_err(|flaw| flaw.within("content"))?;
     let refusal = message.take_text("refusal")?.filter(|refusal| !refusal.is_empty());
     if let Some(refusal) = &refusal {
-        identity.refusal(refusal.clone());
+        identity.refusal(refusal);
     }
     let calls = match message.take("tool_calls") {
         Some(raw) => tool_calls::read(raw, &mut identity).map_err(|flaw| flaw.within("tool_calls"))?,
@@ -105,15 +114,15 @@ fn assistant(mut message: Object<'_>, mut writer: Writer) -> Result<Utterance, F
     // Model servers accept a message without content only if it has calls or a refusal.
     let no_content = if calls.json.is_some() || refusal.is_some() { "null" } else { "\"\"" };
     writer.raw_field("content", content.as_deref().unwrap_or(no_content));
-    write_name(&mut message, &mut writer)?;
+    write_name(message, writer)?;
     if let Some(refusal) = &refusal {
-        writer.field("refusal", refusal);
+        writer.text_field("refusal", refusal);
     }
     if let Some(calls) = &calls.json {
         writer.raw_field("tool_calls", calls);
     }
-    let response_only = Extra::of_message(extra::take_response_only(&mut message));
-    write_rest(&message, &mut writer)?;
+    let response_only = Extra::of_message(extra::take_response_only(message));
+    write_rest(message, writer)?;
     let mut said = end(writer, Role::Assistant, identity, calls.ids);
     said.extra = response_only.to_json();
     Ok(said)
@@ -128,7 +137,7 @@ fn write_content<'a>(message: &mut Object<'a>, writer: &mut Writer, identity: &m
 
 fn write_name(message: &mut Object<'_>, writer: &mut Writer) -> Result<(), Flaw> {
     if let Some(name) = message.take_text("name")? {
-        writer.field("name", &name);
+        writer.text_field("name", &name);
     }
     Ok(())
 }

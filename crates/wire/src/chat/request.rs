@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use super::message::{self, RequestMessage};
 use super::params;
 use crate::bad_request::{BadRequest, Flaw};
-use crate::json::{Object, elements, flag};
+use crate::json::{Object, TakeElements, Writer, flag, object_with_list};
 
 /// A chat request, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,11 +35,13 @@ pub struct ChatRequest {
 /// OpenAI to store the completion. Herma stores it itself, and many servers refuse these fields. `n` may only be 1.
 pub fn parse(body: &[u8]) -> Result<ChatRequest, BadRequest> {
     let text = std::str::from_utf8(body).map_err(|error| Flaw::new(format!("is not valid UTF-8: {error}")))?;
-    Ok(read(Object::from_text(text)?)?)
+    let mut messages = Messages::default();
+    let (body, list) = object_with_list(text, "messages", &mut messages)?;
+    let count = list.ok_or_else(|| Flaw::at("messages", "is required"))?;
+    Ok(read(body, messages, count)?)
 }
 
-fn read(mut body: Object<'_>) -> Result<ChatRequest, Flaw> {
-    let messages = body.take("messages").ok_or_else(|| Flaw::at("messages", "is required"))?;
+fn read(mut body: Object<'_>, messages: Messages, count: Result<usize, Flaw>) -> Result<ChatRequest, Flaw> {
     let model = body.take_text("model")?.filter(|name| !name.is_empty()).map(String::from);
     let stream = take_flag(&mut body, "stream")?;
     let include_usage = match body.take("stream_options") {
@@ -52,37 +54,40 @@ fn read(mut body: Object<'_>) -> Result<ChatRequest, Flaw> {
         return Err(Flaw::at("n", "must be 1: one choice per turn is kept"));
     }
     let (user, params) = params::read(&body)?;
-    let mut request = ChatRequest {
-        model,
-        system: Vec::new(),
-        messages: Vec::new(),
-        indices: Vec::new(),
-        params,
-        stream,
-        include_usage,
-        user,
-    };
-    read_messages(messages, &mut request).map_err(|flaw| flaw.within("messages"))?;
-    Ok(request)
+    if count.map_err(|flaw| flaw.within("messages"))? == 0 {
+        return Err(Flaw::at("messages", "must not be empty"));
+    }
+    let Messages { system, transcript, indices, .. } = messages;
+    Ok(ChatRequest { model, system, messages: transcript, indices, params, stream, include_usage, user })
 }
 
-fn read_messages(raw: &RawValue, request: &mut ChatRequest) -> Result<(), Flaw> {
-    let messages = elements(raw)?;
-    if messages.is_empty() {
-        return Err(Flaw::new("must not be empty"));
+/// The messages of a request that is being read.
+#[derive(Default)]
+struct Messages {
+    system: Vec<Payload>,
+    transcript: Vec<Utterance>,
+    indices: Vec<usize>,
+    /// A buffer for the payload of each message.
+    payload: Writer,
+}
+
+impl<'a> TakeElements<'a> for Messages {
+    fn begin(&mut self) {
+        self.system.clear();
+        self.transcript.clear();
+        self.indices.clear();
     }
-    request.messages.reserve(messages.len());
-    request.indices.reserve(messages.len());
-    for (index, raw) in messages.into_iter().enumerate() {
-        match message::read(raw).map_err(|flaw| flaw.element(index))? {
-            RequestMessage::System(payload) => request.system.push(payload),
+
+    fn take(&mut self, index: usize, message: &mut Object<'a>) -> Result<(), Flaw> {
+        match message::read_fields(message, &mut self.payload)? {
+            RequestMessage::System(payload) => self.system.push(payload),
             RequestMessage::Transcript(utterance) => {
-                request.messages.push(utterance);
-                request.indices.push(index);
+                self.transcript.push(utterance);
+                self.indices.push(index);
             }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 fn include_usage(raw: &RawValue) -> Result<bool, Flaw> {

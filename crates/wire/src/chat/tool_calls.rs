@@ -54,13 +54,13 @@ fn read_call<'a>(raw: &'a RawValue, identity: &mut Identity<'a>, writer: &mut Wr
     match &*kind {
         "function" => {
             let (name, arguments) = read_tool(&mut call, "function", "arguments", writer)?;
-            identity.call(id.clone(), name, arguments);
+            identity.call(&id, &name, &arguments);
         }
         "custom" => {
             let (name, input) = read_tool(&mut call, "custom", "input", writer)?;
-            identity.custom_call(id.clone(), name, input);
+            identity.custom_call(&id, &name, &input);
         }
-        _ => identity.other(normal_form(raw)?),
+        _ => identity.other(&normal_form(raw)?),
     }
     write_rest(&call, writer)?;
     writer.close_object();

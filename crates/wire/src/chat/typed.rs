@@ -15,8 +15,8 @@ pub fn simple_user(text: &str) -> Utterance {
     let mut identity = Identity::of(Role::User);
     identity.text(Cow::Borrowed(text));
     let mut writer = message::begin(Role::User.as_str(), text.len() + 64);
-    writer.field("content", text);
-    message::end(writer, Role::User, identity, Vec::new())
+    writer.text_field("content", text);
+    message::end(&mut writer, Role::User, identity, Vec::new())
 }
 
 /// Reads one message of a transcript: a JSON object as it would be in a request. A system message is refused.

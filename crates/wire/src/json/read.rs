@@ -1,7 +1,8 @@
 //! Objects, arrays and strings borrowed from the request body.
 //!
 //! Reading is shallow: nested values stay [`RawValue`]s and are never walked recursively. So nesting costs nothing
-//! until a caller reads the value. Counts are bounded, so that a small body cannot become a large structure.
+//! until a caller reads the value. Counts are bounded, so that a small body cannot become a large structure. The one
+//! exception is [`super::list`]: the long list of a request is read together with the request.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,7 +16,7 @@ use crate::bad_request::Flaw;
 /// The largest number of fields in an object that Herma reads.
 const MAX_FIELDS: usize = 128;
 /// The largest number of elements in an array that Herma reads.
-const MAX_ELEMENTS: usize = MAX_REQUEST_MESSAGES;
+pub(super) const MAX_ELEMENTS: usize = MAX_REQUEST_MESSAGES;
 
 /// The fields of an object in the order they came. If a field is repeated, the last one counts. A null field counts as
 /// absent.
@@ -27,16 +28,25 @@ pub(crate) struct Object<'a> {
 impl<'a> Object<'a> {
     /// Reads text that may not be JSON.
     pub(crate) fn from_text(text: &'a str) -> Result<Self, Flaw> {
-        let fields: Fields<'a> = serde_json::from_str(text).map_err(|error| match error.classify() {
-            serde_json::error::Category::Data => Flaw::new("must be a JSON object"),
-            _ => Flaw::new(format!("is not valid JSON: {error}")),
-        })?;
+        let fields: Fields<'a> = serde_json::from_str(text).map_err(|error| no_object(&error))?;
+        Self::of(fields)
+    }
+
+    /// The object with these fields.
+    pub(super) fn of(fields: Fields<'a>) -> Result<Self, Flaw> {
         if fields.too_many {
             return Err(Flaw::new(format!("must not have more than {MAX_FIELDS} fields")));
         }
         let mut fields = fields.entries;
         fields.retain(|(_, value)| value.get() != "null");
         Ok(Self { fields })
+    }
+
+    /// The memory of its fields, for the fields of another object.
+    pub(super) fn into_memory(self) -> Vec<(Cow<'a, str>, &'a RawValue)> {
+        let mut fields = self.fields;
+        fields.clear();
+        fields
     }
 
     /// Reads a value that is known to be JSON.
@@ -91,9 +101,13 @@ pub(crate) fn elements(raw: &RawValue) -> Result<Vec<&RawValue>, Flaw> {
     }
     let elements: Elements<'_> = serde_json::from_str(raw.get()).map_err(|error| Flaw::new(error.to_string()))?;
     if elements.too_many {
-        return Err(Flaw::new(format!("must not have more than {MAX_ELEMENTS} elements")));
+        return Err(too_many_elements());
     }
     Ok(elements.values)
+}
+
+pub(super) fn too_many_elements() -> Flaw {
+    Flaw::new(format!("must not have more than {MAX_ELEMENTS} elements"))
 }
 
 /// Reads a string. It is borrowed unless it has escapes.
@@ -115,9 +129,42 @@ pub(crate) fn flag(raw: &RawValue) -> Result<bool, Flaw> {
     }
 }
 
-struct Fields<'a> {
+/// Says why a text is not an object.
+pub(super) fn no_object(error: &serde_json::Error) -> Flaw {
+    match error.classify() {
+        serde_json::error::Category::Data => Flaw::new("must be a JSON object"),
+        _ => Flaw::new(format!("is not valid JSON: {error}")),
+    }
+}
+
+/// The fields of an object that is being read.
+#[derive(Default)]
+pub(super) struct Fields<'a> {
     entries: Vec<(Cow<'a, str>, &'a RawValue)>,
     too_many: bool,
+}
+
+impl<'a> Fields<'a> {
+    /// No fields yet. They go into this memory, which must be empty.
+    pub(super) const fn into(entries: Vec<(Cow<'a, str>, &'a RawValue)>) -> Self {
+        Self { entries, too_many: false }
+    }
+
+    /// Reads the value of a field. After too many fields, the values of all others are dropped.
+    pub(super) fn read<A: MapAccess<'a>>(&mut self, key: Cow<'a, str>, map: &mut A) -> Result<(), A::Error> {
+        if self.too_many {
+            return map.next_value::<IgnoredAny>().map(drop);
+        }
+        let value = map.next_value()?;
+        if let Some(known) = self.entries.iter_mut().find(|(name, _)| *name == key) {
+            known.1 = value;
+        } else if self.entries.len() < MAX_FIELDS {
+            self.entries.push((key, value));
+        } else {
+            self.too_many = true;
+        }
+        Ok(())
+    }
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
@@ -131,19 +178,11 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut entries: Vec<(Cow<'de, str>, &'de RawValue)> = Vec::with_capacity(8);
+                let mut fields = Fields::into(Vec::with_capacity(8));
                 while let Some(Text(key)) = map.next_key()? {
-                    let value = map.next_value()?;
-                    if let Some(known) = entries.iter_mut().find(|(name, _)| *name == key) {
-                        known.1 = value;
-                    } else if entries.len() < MAX_FIELDS {
-                        entries.push((key, value));
-                    } else {
-                        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                        return Ok(Fields { entries, too_many: true });
-                    }
+                    fields.read(key, &mut map)?;
                 }
-                Ok(Fields { entries, too_many: false })
+                Ok(fields)
             }
         }
         deserializer.deserialize_map(Read)
@@ -182,7 +221,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Elements<'a> {
 }
 
 /// A string that borrows where it can. Serde's own `Cow<str>` is always owned.
-struct Text<'a>(Cow<'a, str>);
+pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

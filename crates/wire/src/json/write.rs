@@ -1,9 +1,12 @@
 //! A buffer into which JSON is written from front to back.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 /// Writes JSON. The caller opens and closes objects and names fields; the writer adds the commas.
+#[derive(Default)]
 pub(crate) struct Writer(Vec<u8>);
 
 impl Writer {
@@ -17,6 +20,11 @@ impl Writer {
         let mut writer = Self::with_capacity(capacity);
         writer.0.extend_from_slice(prefix);
         writer
+    }
+
+    /// Adds text to a prefix, which is not JSON.
+    pub(crate) fn prefix(&mut self, text: &str) {
+        self.0.extend_from_slice(text.as_bytes());
     }
 
     /// Begins an object, as a value.
@@ -43,18 +51,26 @@ impl Writer {
 
     /// Names the value that comes next.
     pub(crate) fn key(&mut self, name: &str) {
-        self.value(&name);
+        self.text(name);
         self.0.push(b':');
+    }
+
+    /// Writes a string.
+    pub(crate) fn text(&mut self, text: &str) {
+        self.separate();
+        write_text(text, &mut self.0);
+    }
+
+    /// Writes a field whose value is a string.
+    pub(crate) fn text_field(&mut self, name: &str, text: &str) {
+        self.key(name);
+        self.text(text);
     }
 
     /// Writes a value, or null if it cannot be serialised. Every value in this crate can be.
     pub(crate) fn value<T: Serialize + ?Sized>(&mut self, value: &T) {
         self.separate();
-        let start = self.0.len();
-        if serde_json::to_writer(&mut self.0, value).is_err() {
-            self.0.truncate(start);
-            self.0.extend_from_slice(b"null");
-        }
+        write_value(value, &mut self.0);
     }
 
     /// Writes a value that is already JSON text.
@@ -67,6 +83,14 @@ impl Writer {
     pub(crate) fn field<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) {
         self.key(name);
         self.value(value);
+    }
+
+    /// Writes a field whose value is a string or null.
+    pub(crate) fn optional_text_field(&mut self, name: &str, text: Option<&str>) {
+        match text {
+            Some(text) => self.text_field(name, text),
+            None => self.raw_field(name, "null"),
+        }
     }
 
     /// Writes a field whose value is already JSON text.
@@ -93,6 +117,17 @@ impl Writer {
         self.0
     }
 
+    /// Returns what was written, and keeps the buffer.
+    pub(crate) fn as_text(&self) -> Cow<'_, str> {
+        // The plain check is many times faster, and what was written is always UTF-8.
+        str::from_utf8(&self.0).map_or_else(|_| String::from_utf8_lossy(&self.0), Cow::Borrowed)
+    }
+
+    /// Begins anew with an empty buffer of the same size.
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
     /// Returns what was written.
     pub(crate) fn into_text(self) -> String {
         String::from_utf8(self.0).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
@@ -108,9 +143,45 @@ impl Writer {
     }
 }
 
+/// Whether a text is written without escapes. All bytes are looked at, so that the compiler can take many at a time.
+fn is_plain(text: &str) -> bool {
+    !text.bytes().fold(false, |special, byte| special | (byte < b' ') | (byte == b'"') | (byte == b'\\'))
+}
+
+/// Writes a string.
+pub(crate) fn write_text(text: &str, out: &mut Vec<u8>) {
+    if !is_plain(text) {
+        return write_value(text, out);
+    }
+    out.reserve(text.len() + 2);
+    out.push(b'"');
+    out.extend_from_slice(text.as_bytes());
+    out.push(b'"');
+}
+
+/// Writes a value, or null if it cannot be serialised.
+fn write_value<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
+    let start = out.len();
+    if serde_json::to_writer(&mut *out, value).is_err() {
+        out.truncate(start);
+        out.extend_from_slice(b"null");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_is_escaped_as_serde_escapes_it() {
+        for text in
+            ["", "plain ä 𝄞", "a\"b", "a\\b", "tab\t", "\u{0}", "del\u{7f}", "line\nend", "long and plain, then \""]
+        {
+            let mut writer = Writer::with_capacity(0);
+            writer.text(text);
+            assert_eq!(writer.into_text(), serde_json::to_string(text).unwrap());
+        }
+    }
 
     #[test]
     fn commas_come_by_themselves() {

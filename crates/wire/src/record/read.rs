@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use herma_model::generation::ToolCallDelta;
-use herma_model::{Answer, Delta};
+use herma_model::{Answer, Delta, TextRun};
 use serde_json::{Map, Value};
 
 use super::Piece;
@@ -58,10 +58,14 @@ pub(super) fn steps(record: &str, texts: &mut StoredTexts<'_>) -> Option<Vec<Pie
     for line in record.lines() {
         match serde_json::from_str(line).ok()? {
             RecordLine::Text(pieces) => {
-                push_texts(pieces, &mut texts.text, &mut steps, |text| Delta {
-                    content: Some(text),
-                    ..Delta::default()
-                })?;
+                let mut run = TextRun::default();
+                for piece in pieces {
+                    match piece {
+                        TextPiece::Stored(length) => run.push(cut(&mut texts.text, length)?),
+                        TextPiece::Text(text) => run.push(&text),
+                    }
+                }
+                steps.push(Piece::Text(Cow::Owned(run)));
             }
             RecordLine::Refusal(pieces) => {
                 push_texts(pieces, &mut texts.refusal, &mut steps, |text| Delta {

@@ -22,6 +22,7 @@ pub(super) fn record<'a>(steps: impl IntoIterator<Item = Piece<'a>>, stored: Sto
     let mut recorder = Recorder { stored, lines: Vec::new(), waiting: Vec::new(), hidden: 0, calls: 0 };
     for step in steps {
         match step {
+            Piece::Text(run) => recorder.text(run.pieces().map(str::len)),
             Piece::Delta(delta) => recorder.delta(&delta),
             Piece::Compacted(id) => recorder.lines.push(RecordLine::Compacted(id.to_string())),
         }
@@ -45,7 +46,7 @@ impl Recorder {
         self.waiting.extend_from_slice(logprobs(&delta.choice_extra));
         self.reasoning(&delta.extra);
         if let Some(text) = some_text(delta.content.as_deref()) {
-            self.text(text);
+            self.text([text.len()]);
         }
         if let Some(text) = some_text(delta.refusal.as_deref()) {
             self.add(RecordLine::Refusal(vec![self.piece(text)]));
@@ -67,11 +68,12 @@ impl Recorder {
         }
     }
 
-    fn text(&mut self, text: &str) {
+    /// Records pieces of the text by their lengths.
+    fn text(&mut self, lengths: impl IntoIterator<Item = usize>) {
         let probabilities = std::mem::take(&mut self.waiting);
         let continues = matches!(self.lines.last(), Some(RecordLine::Text(_)));
         self.add_probabilities(self.lines.len() - usize::from(continues), probabilities);
-        self.add(RecordLine::Text(vec![TextPiece::Stored(text.len())]));
+        self.add(RecordLine::Text(lengths.into_iter().map(TextPiece::Stored).collect()));
     }
 
     /// Records how much of the stored reasoning was not streamed, before the next piece is cut from it.

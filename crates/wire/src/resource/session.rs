@@ -8,9 +8,8 @@ use serde_json::value::RawValue;
 use super::rfc3339;
 use super::usage::ResourceUsage;
 
-/// One row: a conversation at its head, or one of its sessions. Every field but `name`, `cost` and
-/// `parent_tool_call_id`
-/// is always present. An unknown value is null.
+/// One row: a conversation at its head, or one of its sessions. Every field but `name`, `cwd`, `cost` and
+/// `parent_tool_call_id` is always present. An unknown value is null.
 #[derive(Debug, Clone)]
 pub struct SessionRow<'a> {
     /// The conversation.
@@ -23,6 +22,8 @@ pub struct SessionRow<'a> {
     pub source: Option<&'a str>,
     /// The client's metadata, a JSON object. `None` means `{}`.
     pub metadata: Option<&'a RawValue>,
+    /// The directory that its person works in, if an editor said so.
+    pub cwd: Option<&'a str>,
     /// Whether it was archived.
     pub archived: bool,
     /// When it began.
@@ -64,6 +65,9 @@ impl Serialize for SessionRow<'_> {
         match self.metadata {
             Some(metadata) => row.serialize_entry("metadata", metadata)?,
             None => row.serialize_entry("metadata", &serde_json::Map::new())?,
+        }
+        if let Some(cwd) = self.cwd {
+            row.serialize_entry("cwd", cwd)?;
         }
         row.serialize_entry("archived", &self.archived)?;
         row.serialize_entry("parent_session_id", &self.session.parent.as_ref().map(|(parent, _)| parent))?;

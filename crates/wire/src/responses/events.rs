@@ -19,7 +19,7 @@ mod own_calls;
 mod steps;
 
 use herma_model::generation::ToolCallDelta;
-use herma_model::{CallId, Delta, MessageId, Timestamp, Usage};
+use herma_model::{CallId, Delta, MessageId, TextRun, Timestamp, Usage};
 use serde_json::Value;
 
 use super::item::{Item, ItemStatus, Part};
@@ -28,7 +28,7 @@ use super::object::{About, ResponseOutcome, ResponseState};
 use crate::chat::reasoning_text;
 use crate::client_tools::{ClientTools, CustomInput};
 use crate::session::SessionObject;
-use crate::sse::Frame;
+use crate::sse::{Frame, write_frames};
 
 pub use steps::output;
 
@@ -149,6 +149,19 @@ impl Events {
         self.take_frames()
     }
 
+    /// Pieces of the answer's text. Their events are added to `out`, except those up to the number `after`.
+    pub fn text(&mut self, run: &TextRun, after: Option<u64>, out: &mut Vec<u8>) {
+        let (at, part) = self.part_entry(PartKind::Text);
+        write_frames(&self.take_frames(), after, out);
+        if let Item::Message { content, .. } = &mut self.entries[at].item
+            && let Some(Part::OutputText { text: whole, logprobs, .. }) = content.last_mut()
+        {
+            whole.push_str(run.whole());
+            logprobs.append(&mut self.logprobs);
+        }
+        self.write_text_deltas(at, part, run, after, out);
+    }
+
     /// Skips numbers. After a crash, clients may have seen events that were never stored. Later events must not reuse
     /// their numbers.
     pub const fn skip(&mut self, numbers: u64) {
@@ -178,7 +191,7 @@ impl Events {
 
     fn push_text(&mut self, kind: PartKind, text: &str) {
         let (at, part) = self.part_entry(kind);
-        let mut event = "response.output_text.delta";
+        let mut event = frames::TEXT_DELTA;
         if let Item::Message { content, .. } = &mut self.entries[at].item {
             match content.last_mut() {
                 Some(Part::OutputText { text: whole, logprobs, .. }) => {

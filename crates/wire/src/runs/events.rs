@@ -5,7 +5,7 @@
 //! of `run.completed`, `run.failed`, `run.cancelled` and `run.interrupted`. The same calls always give the same bytes.
 
 use bytes::Bytes;
-use herma_model::{ApprovalChoice, CompactionId, Delta, RunId, SessionId, Step, Timestamp};
+use herma_model::{ApprovalChoice, CompactionId, Delta, RunId, SessionId, Step, TextRun, Timestamp};
 
 use super::object::{RunEnding, RunOutput};
 use crate::chat::reasoning_text;
@@ -13,10 +13,12 @@ use crate::json::Writer;
 use crate::own_tools::{CallEvent, CallEvents};
 use crate::responses::ResponseError;
 use crate::session::SessionObject;
-use crate::sse::{self, Frame};
+use crate::sse::{self, Frame, TextFrames};
 
 /// Bytes reserved for the JSON around a delta.
 const FRAME: usize = 160;
+/// The event of a piece of text.
+const TEXT_DELTA: &str = "message.delta";
 
 /// The event stream of one run.
 #[derive(Debug)]
@@ -79,12 +81,23 @@ impl RunEvents {
         }
         for text in [&delta.content, &delta.refusal].into_iter().flatten().filter(|text| !text.is_empty()) {
             self.end_reasoning();
-            self.emit_delta("message.delta", text);
+            self.emit_delta(TEXT_DELTA, text);
         }
         if !delta.tool_calls.is_empty() {
             self.end_reasoning();
         }
         self.take_frames()
+    }
+
+    /// Pieces of the answer's text. Their events are added to `out`, except those up to the number `after`.
+    pub fn text(&mut self, run: &TextRun, after: Option<u64>, out: &mut Vec<u8>) {
+        self.end_reasoning();
+        sse::write_frames(&self.take_frames(), after, out);
+        let mut middle = Writer::after(b"\ndata: ", FRAME);
+        self.write_head(TEXT_DELTA, &mut middle);
+        middle.key("delta");
+        let frames = TextFrames { head: b"id: ".to_vec(), middle: middle.into_bytes(b""), tail: "}" };
+        self.number = frames.write_numbered(self.number, run.pieces(), after, out);
     }
 
     /// Skips numbers. After a crash, clients may have seen events that were never stored. Later events must not reuse
@@ -151,12 +164,16 @@ impl RunEvents {
 
     fn emit(&mut self, event: &str, capacity: usize, fields: impl FnOnce(&mut Writer)) {
         let mut writer = Writer::after(format!("id: {}\ndata: ", self.number).as_bytes(), capacity);
-        writer.open_object();
-        writer.field("event", event);
-        writer.field("run_id", &self.run);
+        self.write_head(event, &mut writer);
         fields(&mut writer);
         writer.close_object();
         self.frames.push(Frame { number: self.number, bytes: Bytes::from(writer.into_bytes(sse::END)) });
         self.number += 1;
+    }
+
+    fn write_head(&self, event: &str, writer: &mut Writer) {
+        writer.open_object();
+        writer.field("event", event);
+        writer.field("run_id", &self.run);
     }
 }

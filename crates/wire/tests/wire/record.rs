@@ -9,7 +9,7 @@ use herma_wire::chat::{answer_of, assistant_utterance};
 use herma_wire::record::{Piece, join, of_answered, of_shown, parts, shown_steps, steps};
 use herma_wire::responses::{Events, ResponseOutcome, compaction_item};
 use herma_wire::runs::{RunEnding, RunEvents, RunOutput};
-use herma_wire::sse::Frame;
+use herma_wire::sse::{self, Frame};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
@@ -24,6 +24,10 @@ fn compacted(number: u128) -> Piece<'static> {
 
 fn piece(delta: Delta) -> Piece<'static> {
     Piece::Delta(Cow::Owned(delta))
+}
+
+fn run<'a>(pieces: impl IntoIterator<Item = &'a str>) -> Piece<'static> {
+    Piece::Text(Cow::Owned(pieces.into_iter().collect()))
 }
 
 /// Any delta, with anything in it that a model server may send.
@@ -52,7 +56,8 @@ fn delta() -> impl Strategy<Value = Delta> {
 
 fn stream() -> impl Strategy<Value = Vec<Piece<'static>>> {
     let step = prop_oneof![
-        4 => "\\PC{0,4}".prop_map(|said| piece(text(&said))),
+        2 => "\\PC{0,4}".prop_map(|said| piece(text(&said))),
+        2 => vec("\\PC{1,4}", 1..5).prop_map(|said| run(said.iter().map(String::as_str))),
         4 => delta().prop_map(piece),
         1 => any::<u128>().prop_map(compacted),
     ];
@@ -64,8 +69,10 @@ fn stored_answer(steps: &[Piece<'_>]) -> Answer {
     let (mut machine, _) = Machine::begin(ToolRules::default());
     machine.on(Event::ContextFit(ContextFit::Fits));
     for step in steps {
-        if let Piece::Delta(delta) = step {
-            machine.on(Event::Model(ModelEvent::Delta(delta.clone().into_owned())));
+        match step {
+            Piece::Text(run) => drop(machine.on(Event::Model(ModelEvent::Text(run.clone().into_owned())))),
+            Piece::Delta(delta) => drop(machine.on(Event::Model(ModelEvent::Delta(delta.clone().into_owned())))),
+            Piece::Compacted(_) => {}
         }
     }
     let finish = Finish { reason: FinishReason::Stop, usage: None, model: None, extra: Map::new() };
@@ -78,6 +85,7 @@ fn frames(steps: &[Piece<'_>], outcome: ResponseOutcome) -> Vec<Frame> {
     let (mut events, mut frames) = Events::begin(about(&json!({})), MESSAGE, None);
     for step in steps {
         frames.extend(match step {
+            Piece::Text(run) => run.pieces().flat_map(|piece| events.delta(&text(piece))).collect(),
             Piece::Delta(delta) => events.delta(delta),
             Piece::Compacted(id) => events.compacted(compaction_item(*id, id.to_string())),
         });
@@ -91,12 +99,41 @@ fn run_frames(steps: &[Piece<'_>]) -> Vec<Frame> {
     let mut frames = Vec::new();
     for step in steps {
         frames.extend(match step {
+            Piece::Text(run) => run.pieces().flat_map(|piece| events.delta(&text(piece))).collect(),
             Piece::Delta(delta) => events.delta(delta),
             Piece::Compacted(id) => events.compacted(*id, &SessionId::from_name("s")),
         });
     }
     frames.extend(events.end(&RunEnding::Cancelled, &RunOutput::default(), None));
     frames
+}
+
+/// The bytes of both streams to a client that has the events up to `after`, with the texts of a run written together.
+fn written_together(steps: &[Piece<'_>], after: Option<u64>) -> [Vec<u8>; 2] {
+    let (mut events, begun) = Events::begin(about(&json!({})), MESSAGE, None);
+    let mut runs = RunEvents::new(RunId::from_uuid(Uuid::from_u128(3)));
+    let mut out = [Vec::new(), Vec::new()];
+    let [response, run] = &mut out;
+    sse::write_frames(&begun, after, response);
+    for step in steps {
+        match step {
+            Piece::Text(texts) => {
+                events.text(texts, after, response);
+                runs.text(texts, after, run);
+            }
+            Piece::Delta(delta) => {
+                sse::write_frames(&events.delta(delta), after, response);
+                sse::write_frames(&runs.delta(delta), after, run);
+            }
+            Piece::Compacted(id) => {
+                sse::write_frames(&events.compacted(compaction_item(*id, id.to_string())), after, response);
+                sse::write_frames(&runs.compacted(*id, &SessionId::from_name("s")), after, run);
+            }
+        }
+    }
+    sse::write_frames(&events.end(&ending(ResponseOutcome::Completed), None), after, response);
+    sse::write_frames(&runs.end(&RunEnding::Cancelled, &RunOutput::default(), None), after, run);
+    out
 }
 
 /// Compares the streams of both APIs that replay: responses and runs.
@@ -133,6 +170,16 @@ proptest::proptest! {
         assert_same(&again, &shown, &failed());
         // The turn may still succeed after the record was read.
         assert_same(&again, &shown, &ResponseOutcome::Completed);
+    }
+
+    #[test]
+    fn texts_that_are_written_together_are_the_same_bytes(shown in stream(), after in option::of(0_u64..40)) {
+        let one_by_one = [frames(&shown, ResponseOutcome::Completed), run_frames(&shown)];
+        for (frames, together) in one_by_one.iter().zip(written_together(&shown, after)) {
+            let mut expected = Vec::new();
+            sse::write_frames(frames, after, &mut expected);
+            assert_eq!(String::from_utf8(together).unwrap(), String::from_utf8(expected).unwrap());
+        }
     }
 
     #[test]
@@ -205,6 +252,7 @@ fn the_records_of_several_messages_are_told_apart() {
 fn a_long_text_costs_about_two_bytes_a_piece() {
     let record = of_answered((0..300).map(|_| piece(text("word "))));
     assert!(record.len() < 650, "{} bytes", record.len());
+    assert_eq!(of_answered([run(["word "; 300])]), record);
 }
 
 #[test]
@@ -225,7 +273,7 @@ fn a_record_that_does_not_fit_gives_nothing() {
 #[test]
 fn text_after_the_record_is_left_out() {
     let record = of_shown([piece(text("So"))]);
-    assert_eq!(shown_steps(&record, "So far"), Some(vec![piece(text("So"))]));
+    assert_eq!(shown_steps(&record, "So far"), Some(vec![run(["So"])]));
 }
 
 #[test]

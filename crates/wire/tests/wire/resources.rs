@@ -58,6 +58,7 @@ fn a_session_row_always_has_the_same_fields() {
         title: None,
         source: Some("api"),
         metadata: None,
+        cwd: None,
         archived: false,
         created_at: Timestamp(0),
         updated_at: Timestamp(1_000),

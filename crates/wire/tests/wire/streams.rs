@@ -1,9 +1,9 @@
 //! Answers as streams.
 
 use bytes::Bytes;
-use herma_model::Usage;
 use herma_model::generation::{Delta, ToolCallDelta};
-use herma_wire::chat::{delta_chunk, finish_chunk, role_chunk, usage_chunk, whole_answer_deltas};
+use herma_model::{TextRun, Usage};
+use herma_wire::chat::{delta_chunk, finish_chunk, role_chunk, usage_chunk, whole_answer_deltas, write_text_chunks};
 use herma_wire::error::ErrorBody;
 use herma_wire::sse;
 use serde_json::{Map, json};
@@ -35,6 +35,15 @@ fn a_text_stream_is_role_deltas_finish_and_usage() {
 
     data: [DONE]
     "#);
+}
+
+#[test]
+fn texts_that_are_written_together_are_the_chunks_of_each() {
+    let pieces = ["Grüß ", "\"dich\"\n", "\u{1}"];
+    let chunks = pieces.map(|piece| delta_chunk(&HEAD, &Delta { content: Some(piece.into()), ..Delta::default() }));
+    let mut together = b"before".to_vec();
+    write_text_chunks(&HEAD, &TextRun::from_iter(pieces), &mut together);
+    assert_eq!(String::from_utf8(together).unwrap(), "before".to_owned() + &frames(chunks));
 }
 
 #[test]

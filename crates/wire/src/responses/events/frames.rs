@@ -1,17 +1,19 @@
 //! Writes events as frames.
 
 use bytes::Bytes;
-use herma_model::{Timestamp, Usage};
+use herma_model::{TextRun, Timestamp, Usage};
 
 use super::Events;
 use crate::json::Writer;
 use crate::responses::item::{Item, Part};
 use crate::responses::object::{ResponseObject, ResponseState};
 use crate::session::SessionObject;
-use crate::sse::{self, Frame};
+use crate::sse::{self, Frame, TextFrames};
 
 /// Bytes reserved for the JSON around a delta.
 const FRAME: usize = 256;
+/// The event of a piece of text.
+pub(super) const TEXT_DELTA: &str = "response.output_text.delta";
 
 impl Events {
     /// Emits an event about the whole response.
@@ -63,10 +65,30 @@ impl Events {
         self.emit(kind, at, FRAME + text.len(), |item, writer| {
             write_position(item, at, part, writer);
             writer.field("delta", text);
-            if kind == "response.output_text.delta" {
+            if kind == TEXT_DELTA {
                 writer.raw_field("logprobs", "[]");
             }
         });
+    }
+
+    /// Writes the next pieces of the text of a message, each as an event of its own.
+    pub(super) fn write_text_deltas(
+        &mut self,
+        at: usize,
+        part: usize,
+        run: &TextRun,
+        after: Option<u64>,
+        out: &mut Vec<u8>,
+    ) {
+        let mut head = begin_unnumbered(TEXT_DELTA, FRAME);
+        head.key("sequence_number");
+        // The number stands for that of each event, so that a comma follows it.
+        let mut middle = Writer::after(b"0", FRAME);
+        write_position(&self.entries[at].item, at, Some(("content_index", part)), &mut middle);
+        middle.key("delta");
+        let middle = middle.into_bytes(b"").split_off(1);
+        let frames = TextFrames { head: head.into_bytes(b""), middle, tail: ",\"logprobs\":[]}" };
+        self.number = frames.write_numbered(self.number, run.pieces(), after, out);
     }
 
     /// Emits the end of a text, with all of it.
@@ -121,10 +143,17 @@ impl Events {
 }
 
 fn begin(kind: &str, number: u64, capacity: usize) -> Writer {
-    let mut writer = Writer::after(format!("event: {kind}\ndata: ").as_bytes(), capacity);
+    let mut writer = begin_unnumbered(kind, capacity);
+    writer.field("sequence_number", &number);
+    writer
+}
+
+fn begin_unnumbered(kind: &str, capacity: usize) -> Writer {
+    let mut writer = Writer::after(b"event: ", capacity);
+    writer.prefix(kind);
+    writer.prefix("\ndata: ");
     writer.open_object();
     writer.field("type", kind);
-    writer.field("sequence_number", &number);
     writer
 }
 

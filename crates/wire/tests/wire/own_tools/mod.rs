@@ -19,7 +19,7 @@ fn id(number: u128) -> MessageId {
 }
 
 fn own(id: &str) -> OwnCall {
-    OwnCall { id: id.into(), server: "files".into(), tool: "read".into(), asks: false, waits: false }
+    OwnCall { id: id.into(), server: "files".into(), tool: "read".into(), asks: false, waits: false, max_output: None }
 }
 
 fn asking(id: &str) -> OwnCall {
