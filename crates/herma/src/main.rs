@@ -2,13 +2,14 @@
 //!
 //! - [`arguments`]: the command line and its help.
 //! - [`setup`]: builds configuration, store, model server and gateway settings.
-//! - [`serve`], [`chat`], [`sessions`], [`tools`], [`import`], [`keys`], [`config`], [`doctor`]: one command each.
+//! - [`serve`], [`acp`], [`chat`], [`sessions`], [`tools`], [`import`], [`keys`], [`config`], [`doctor`]: one command each.
 //! - [`output`], [`table`], [`progress`], [`excerpt`], [`tool_lines`], [`logging`], [`failure`], [`signals`]: shared by
 //!   the commands,
 //!   for the terminal and the operating system.
 //!
 //! No rule about conversations is here. Answers go to stdout, everything else to stderr.
 
+mod acp;
 mod arguments;
 mod chat;
 mod config;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
     let outcome = match command {
         Command::Serve(flags) => serve::run(common, flags),
         Command::Chat(flags) => chat::run(common, flags),
+        Command::Acp => acp::run(common),
         Command::Sessions { command } => sessions::run(common, command),
         Command::Tools { command } => tools::run(common, command),
         Command::Import { command: ImportCommand::Hermes(flags) } => import::run(common, &flags),

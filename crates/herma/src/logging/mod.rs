@@ -4,6 +4,7 @@
 //! A command in a terminal writes them directly. It logs only warnings and errors, unless another filter is set.
 
 mod json;
+mod plain;
 mod queue;
 
 use std::io::{self, IsTerminal};
@@ -16,6 +17,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
 
 use self::json::Json;
+use self::plain::PlainFields;
 use crate::failure::Misuse;
 
 pub(crate) use queue::Flush;
@@ -51,12 +53,13 @@ fn start<W>(directives: &str, format: LogFormat, writer: W) -> anyhow::Result<()
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    let filter = without_library_chatter(filter(directives)?, directives);
+    let filter = without_library(filter(directives)?, directives);
     let lines = match format {
         LogFormat::Text => {
             let colours =
                 io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-            fmt::layer().with_writer(writer).with_ansi(colours).boxed()
+            let lines = fmt::layer().with_writer(writer).with_ansi(colours);
+            if colours { lines.boxed() } else { lines.fmt_fields(PlainFields).boxed() }
         }
         LogFormat::Json => fmt::layer().with_writer(writer).with_ansi(false).event_format(Json).boxed(),
     };
@@ -64,10 +67,13 @@ where
     Ok(())
 }
 
-/// At the level `info`, the MCP library tells only of warnings, unless the directives name it.
-fn without_library_chatter(filter: Targets, directives: &str) -> Targets {
+/// Up to the level `info`, the MCP library logs nothing unless the directives name it. Herma says itself what failed, in
+/// a sentence.
+fn without_library(filter: Targets, directives: &str) -> Targets {
     match filter.default_level() {
-        Some(LevelFilter::INFO) if !directives.contains("rmcp") => filter.with_target("rmcp", LevelFilter::WARN),
+        Some(level) if level <= LevelFilter::INFO && !directives.contains("rmcp") => {
+            filter.with_target("rmcp", LevelFilter::OFF)
+        }
         _ => filter,
     }
 }

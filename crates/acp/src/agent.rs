@@ -1,0 +1,280 @@
+//! The agent of one connection: takes the editor's messages and carries them out.
+//!
+//! Each request is a task of its own, so that a long one delays no other and an answer of the editor can come
+//! meanwhile. A task that fails or panics is answered with an error, and the connection goes on.
+
+use std::io::{self, BufRead, Write};
+use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use herma_gateway::{Gateway, Origin, Sessions};
+use herma_model::{CreatorKind, Principal};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+use crate::editor::Editor;
+use crate::error::{bad_params, defect, overloaded, request_cancelled, unknown_method};
+use crate::in_flight::{InFlight, Place};
+use crate::lines::{self, Input, LONGEST_LINE, Output};
+use crate::message::{Message, NoMessage, invalid_request};
+use crate::schema::{
+    AuthenticateResponse, CancelNotification, CancelRequestNotification, Error, RequestId, SessionId, SessionUpdate,
+    method,
+};
+use crate::session::OpenSessions;
+
+/// The origin that is stored with conversations of editors.
+pub(crate) const ORIGIN: Origin = Origin { creator: CreatorKind::Acp, source: "acp" };
+
+/// Most requests that are not answered at the same time.
+const MOST_IN_FLIGHT: usize = 256;
+/// At the end: how long requests without a turn get to be answered, and how long the last lines get to be written.
+const LAST_ANSWERS: Duration = Duration::from_secs(2);
+
+/// What the agent has to know of its process.
+#[derive(Debug, Clone)]
+pub struct AgentSettings {
+    /// The version of Herma.
+    pub version: &'static str,
+    /// The directory in which the agent was started.
+    pub cwd: PathBuf,
+}
+
+/// The agent of one connection.
+pub(crate) struct Agent {
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) principal: Principal,
+    pub(crate) settings: AgentSettings,
+    pub(crate) editor: Editor,
+    pub(crate) in_flight: Arc<InFlight>,
+    pub(crate) open: OpenSessions,
+}
+
+/// The answer to a request, and the updates that come after it.
+pub(crate) struct Answered {
+    result: Box<RawValue>,
+    then: Vec<(SessionId, SessionUpdate)>,
+}
+
+impl Answered {
+    /// An answer without updates after it.
+    pub(crate) fn new(result: &impl Serialize) -> Self {
+        let result = serde_json::value::to_raw_value(result).unwrap_or_else(|_| RawValue::NULL.to_owned());
+        Self { result, then: Vec::new() }
+    }
+
+    /// The same, followed by an update.
+    pub(crate) fn then(mut self, session: &SessionId, update: SessionUpdate) -> Self {
+        self.then.push((session.clone(), update));
+        self
+    }
+}
+
+/// How a request ended.
+pub(crate) type Handled = Result<Answered, Error>;
+
+/// Serves an editor until the input ends, the editor reads no more, or `stop` resolves. Turns that run then are
+/// interrupted, and the gateway is drained.
+pub async fn serve(
+    gateway: Arc<Gateway>,
+    principal: Principal,
+    settings: AgentSettings,
+    input: impl BufRead + Send + 'static,
+    output: impl Write + Send + 'static,
+    stop: impl Future<Output = ()>,
+) -> io::Result<()> {
+    let mut input = lines::read(input)?;
+    let Output { lines, mut ended } = lines::write(output)?;
+    let agent = Arc::new(Agent {
+        gateway: Arc::clone(&gateway),
+        principal,
+        settings,
+        editor: Editor::new(lines),
+        in_flight: Arc::default(),
+        open: OpenSessions::default(),
+    });
+    let mut tasks = Tasks::default();
+    tokio::pin!(stop);
+    let is_read = loop {
+        tokio::select! {
+            biased;
+            () = &mut stop => break true,
+            _ = &mut ended => break false,
+            Some(_) = tasks.prompts.join_next() => {}
+            Some(_) = tasks.others.join_next() => {}
+            line = input.recv() => match line {
+                None => break true,
+                Some(line) => receive(&agent, line, &mut tasks).await,
+            },
+        }
+    };
+    end(&gateway, tasks).await;
+    drop(agent);
+    if is_read {
+        written(ended).await;
+    }
+    Ok(())
+}
+
+/// The requests that are carried out.
+#[derive(Default)]
+struct Tasks {
+    /// Requests that may wait for a model.
+    prompts: JoinSet<()>,
+    others: JoinSet<()>,
+}
+
+/// Lets requests end: those without a turn by themselves, the others because their turns are interrupted.
+async fn end(gateway: &Gateway, mut tasks: Tasks) {
+    let others = async { while tasks.others.join_next().await.is_some() {} };
+    let _ = tokio::time::timeout(LAST_ANSWERS, others).await;
+    gateway.drain(Duration::ZERO).await;
+    let prompts = async { while tasks.prompts.join_next().await.is_some() {} };
+    let _ = tokio::time::timeout(LAST_ANSWERS, prompts).await;
+    tasks.prompts.shutdown().await;
+    tasks.others.shutdown().await;
+}
+
+/// Waits until the last lines are written, but not for ever.
+async fn written(ended: oneshot::Receiver<()>) {
+    let _ = tokio::time::timeout(LAST_ANSWERS, ended).await;
+}
+
+/// Takes a line.
+async fn receive(agent: &Arc<Agent>, line: Input, tasks: &mut Tasks) {
+    let line = match line {
+        Input::Line(line) => line,
+        Input::TooLong => {
+            let why = format!("the line is longer than {LONGEST_LINE} bytes, which is the limit");
+            return agent.editor.answer(&RequestId::Null, &Err(invalid_request(&why))).await;
+        }
+    };
+    match Message::read(&line) {
+        None => {}
+        Some(Err(NoMessage(error))) => agent.editor.answer(&RequestId::Null, &Err(error)).await,
+        // The agent asks the editor nothing yet.
+        Some(Ok(Message::Answer)) => {}
+        Some(Ok(Message::Notification { method, params })) => agent.note(&method, params.as_deref()),
+        Some(Ok(Message::Request { id, method, params })) => {
+            if let Err(error) = begin(agent, id.clone(), method, params, tasks) {
+                agent.editor.answer(&id, &Err(error)).await;
+            }
+        }
+    }
+}
+
+/// Begins to carry out a request.
+fn begin(
+    agent: &Arc<Agent>,
+    id: RequestId,
+    method: String,
+    params: Option<Box<RawValue>>,
+    tasks: &mut Tasks,
+) -> Result<(), Error> {
+    if agent.in_flight.count() >= MOST_IN_FLIGHT {
+        return Err(overloaded(&format!("{MOST_IN_FLIGHT} requests are not answered yet, which is the limit")));
+    }
+    let is_prompt = method == method::PROMPT;
+    // A prompt takes its place now, so that a cancel that follows finds it.
+    let prompt_of = if is_prompt { Some(session_of(params.as_deref())?) } else { None };
+    let place = agent.in_flight.enter(&id, prompt_of);
+    let mut place = place.ok_or_else(|| invalid_request("another request with this id is not answered yet"))?;
+    let agent = Arc::clone(agent);
+    let task = async move {
+        let handling = agent.handle(&method, params.as_deref(), &mut place);
+        let handled = AssertUnwindSafe(handling).catch_unwind().await.unwrap_or_else(|_| Err(defect()));
+        let (result, then) = match handled {
+            Ok(Answered { result, then }) => (Ok(result), then),
+            Err(error) => (Err(error), Vec::new()),
+        };
+        agent.editor.answer(&id, &result).await;
+        for (session, update) in then {
+            agent.editor.update(&session, update).await;
+        }
+    };
+    if is_prompt {
+        tasks.prompts.spawn(task)
+    } else {
+        tasks.others.spawn(task)
+    };
+    Ok(())
+}
+
+/// The session that the parameters name.
+fn session_of(params: Option<&RawValue>) -> Result<SessionId, Error> {
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Named {
+        session_id: SessionId,
+    }
+    parsed::<Named>(params).map(|named| named.session_id)
+}
+
+/// Reads the parameters of a method. The error does not say what they are.
+fn parsed<T: DeserializeOwned>(params: Option<&RawValue>) -> Result<T, Error> {
+    let json = params.map_or("{}", RawValue::get);
+    serde_json::from_str(json).map_err(|_| bad_params("the parameters do not have the form that this method takes"))
+}
+
+impl Agent {
+    /// The conversations that the editor can see.
+    pub(crate) fn sessions(&self) -> Sessions<'_> {
+        self.gateway.sessions(&self.principal)
+    }
+
+    /// Carries out a notification. An unknown one is ignored.
+    fn note(&self, method: &str, params: Option<&RawValue>) {
+        match method {
+            method::CANCEL => {
+                if let Ok(CancelNotification { session_id, .. }) = parsed(params) {
+                    self.in_flight.stop_prompts(&session_id);
+                }
+            }
+            method::CANCEL_REQUEST => {
+                if let Ok(CancelRequestNotification { request_id, .. }) = parsed(params) {
+                    self.in_flight.stop(&request_id);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    async fn handle(self: &Arc<Self>, method: &str, params: Option<&RawValue>, place: &mut Place) -> Handled {
+        if method == method::INITIALIZE {
+            return Ok(self.initialize(parsed(params)?));
+        }
+        if !self.editor.is_known() {
+            return Err(invalid_request("the first request has to be initialize"));
+        }
+        match method {
+            // There is nothing to log in to: the store belongs to the user who started the agent.
+            method::AUTHENTICATE => Ok(Answered::new(&AuthenticateResponse::new())),
+            method::NEW => self.new_session(parsed(params)?).await,
+            method::LOAD => unless_stopped(place, self.load_session(parsed(params)?)).await,
+            method::RESUME => self.resume_session(parsed(params)?).await,
+            method::FORK => self.fork_session(parsed(params)?).await,
+            method::LIST => unless_stopped(place, self.list_sessions(parsed(params)?)).await,
+            method::CLOSE => self.close_session(parsed(params)?).await,
+            method::DELETE => self.delete_session(parsed(params)?).await,
+            method::PROMPT => self.prompt(parsed(params)?, place).await,
+            method::SET_MODE => self.set_mode(parsed(params)?).await,
+            method::SET_CONFIG_OPTION => self.set_option(parsed(params)?).await,
+            _ => Err(unknown_method()),
+        }
+    }
+}
+
+/// Carries out a request that only reads, unless the editor does not want it any more.
+async fn unless_stopped(place: &mut Place, work: impl Future<Output = Handled>) -> Handled {
+    tokio::select! {
+        biased;
+        _ = place.stop.stopped() => Err(request_cancelled()),
+        handled = work => handled,
+    }
+}

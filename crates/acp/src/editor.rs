@@ -1,0 +1,62 @@
+//! The editor: what it is sent, and what it can do.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+
+use crate::message;
+use crate::schema::{ClientCapabilities, Error, RequestId, SessionId, SessionNotification, SessionUpdate, method};
+
+/// The other side of the connection. Everything it is sent goes through one queue, so it arrives in this order.
+pub(crate) struct Editor {
+    lines: mpsc::Sender<Vec<u8>>,
+    /// `None` before `initialize`.
+    capabilities: Mutex<Option<ClientCapabilities>>,
+}
+
+impl Editor {
+    pub(crate) fn new(lines: mpsc::Sender<Vec<u8>>) -> Self {
+        Self { lines, capabilities: Mutex::default() }
+    }
+
+    /// Sends an update of a session. Waits while the editor reads slowly. If the editor is gone, nothing happens.
+    pub(crate) async fn update(&self, session: &SessionId, update: SessionUpdate) {
+        let notification = SessionNotification::new(session.clone(), update);
+        let _ = self.lines.send(message::notification(method::UPDATE, notification)).await;
+    }
+
+    /// Sends updates of a session, in this order.
+    pub(crate) async fn updates(&self, session: &SessionId, updates: impl IntoIterator<Item = SessionUpdate> + Send) {
+        let updates: Vec<SessionUpdate> = updates.into_iter().collect();
+        for update in updates {
+            self.update(session, update).await;
+        }
+    }
+
+    /// Answers a request. Waits while the editor reads slowly.
+    pub(crate) async fn answer(&self, id: &RequestId, result: &Result<Box<RawValue>, Error>) {
+        let _ = self.lines.send(message::answer(id, result)).await;
+    }
+
+    /// Whether the editor has said what it can do.
+    pub(crate) fn is_known(&self) -> bool {
+        self.lock().is_some()
+    }
+
+    /// Notes what the editor can do.
+    pub(crate) fn introduce(&self, capabilities: ClientCapabilities) {
+        *self.lock() = Some(capabilities);
+    }
+
+    /// Whether the editor shows compactions.
+    pub(crate) fn shows_compactions(&self) -> bool {
+        let capabilities = self.lock();
+        let sessions = capabilities.as_ref().and_then(|capabilities| capabilities.session.as_ref());
+        sessions.is_some_and(|sessions| sessions.compaction.is_some())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<ClientCapabilities>> {
+        self.capabilities.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,76 @@
+//! `session/prompt`: a turn, or a command.
+
+use std::sync::Arc;
+
+use herma_gateway::{AskWhere, Caller, ConversationRef, TurnRequest};
+use herma_model::ToolMode;
+use herma_model::alias::Namespace;
+use herma_store::ConversationRow;
+
+use crate::agent::{Agent, Answered, Handled, ORIGIN};
+use crate::commands::Command;
+use crate::compactions::CompactionTeller;
+use crate::content::user_message;
+use crate::error::{of_session, request_cancelled};
+use crate::in_flight::{Place, StopCause};
+use crate::schema::{ContentBlock, Error, PromptRequest, PromptResponse, StopReason};
+use crate::session::OpenSession;
+use crate::tool_calls::ToolCalls;
+use crate::turn::TurnTeller;
+
+impl Agent {
+    /// Answers a prompt. Prompts of one session are answered one after the other.
+    pub(crate) async fn prompt(self: &Arc<Self>, request: PromptRequest, place: &mut Place) -> Handled {
+        let mut waiting = place.stop.clone();
+        tokio::select! {
+            biased;
+            cause = waiting.stopped() => return stopped(cause),
+            () = place.turn_comes() => {}
+        }
+        let (session, row) = self.opened(&request.session_id).await?;
+        if let Some(command) = Command::of(&request.prompt) {
+            self.command(&session, &row, command).await?;
+            return Ok(Answered::new(&PromptResponse::new(StopReason::EndTurn)));
+        }
+        let turn = self.turn_request(&session, &row, &request.prompt)?;
+        if let Some(cause) = place.stop.cause() {
+            return stopped(cause);
+        }
+        let handle = self.gateway.submit(turn).map_err(|error| of_session(&session.id, &error))?;
+        let model = row.editor.model.as_deref();
+        let compactions = CompactionTeller { agent: self, session: &session, model, begun: None };
+        let teller =
+            TurnTeller { agent: self, session: &session, compactions, speech: None, calls: ToolCalls::default() };
+        let response = teller.follow(handle, &mut place.stop).await?;
+        Ok(Answered::new(&response))
+    }
+
+    fn turn_request(
+        &self,
+        session: &OpenSession,
+        row: &ConversationRow,
+        prompt: &[ContentBlock],
+    ) -> Result<TurnRequest, Error> {
+        let (principal, session_key) = (self.principal.clone(), session.session_key.clone());
+        let caller = Caller { principal, session_key, origin: ORIGIN };
+        let alias = session.alias.clone();
+        let to = ConversationRef::Named { alias, namespace: Namespace::Session, must_exist: true };
+        let mut turn = TurnRequest::new(caller, to, ORIGIN.source);
+        turn.input.messages = vec![user_message(prompt)?];
+        turn.input.indices = vec![0];
+        turn.options.model = row.editor.model.as_deref().map(str::to_owned);
+        turn.options.streaming = true;
+        turn.options.tool_mode = Some(row.editor.mode.unwrap_or(ToolMode::Ask));
+        // Nobody can be asked yet: a call that needs an approval is denied, and the result says so.
+        turn.options.approvals = AskWhere::Nowhere;
+        Ok(turn)
+    }
+}
+
+/// The answer to a prompt that was stopped before it began.
+fn stopped(cause: StopCause) -> Handled {
+    match cause {
+        StopCause::Cancelled => Ok(Answered::new(&PromptResponse::new(StopReason::Cancelled))),
+        StopCause::NotWanted => Err(request_cancelled()),
+    }
+}

@@ -1,0 +1,41 @@
+//! The protocol's types. Only this module names the official crate, so that a new version of it is a change here.
+
+pub(crate) use agent_client_protocol::schema::ProtocolVersion;
+pub(crate) use agent_client_protocol::v1::schema::Content as ToolContent;
+pub(crate) use agent_client_protocol::v1::schema::{
+    AgentCapabilities, AuthenticateResponse, AvailableCommand, AvailableCommandInput, AvailableCommandsUpdate,
+    CancelNotification, CancelRequestNotification, ClientCapabilities, CloseSessionRequest, CloseSessionResponse,
+    CompactionStatus, CompactionUpdate, ConfigOptionUpdate, ContentBlock, ContentChunk, DeleteSessionRequest,
+    DeleteSessionResponse, EmbeddedResourceResource, Error, ErrorCode, ForkSessionRequest, ForkSessionResponse,
+    ImageContent, Implementation, InitializeRequest, InitializeResponse, ListSessionsRequest, ListSessionsResponse,
+    LoadSessionRequest, LoadSessionResponse, McpCapabilities, MessageId, Meta, NewSessionRequest, NewSessionResponse,
+    PromptCapabilities, PromptRequest, PromptResponse, RequestId, ResumeSessionRequest, ResumeSessionResponse,
+    SessionCapabilities, SessionCloseCapabilities, SessionConfigOption, SessionConfigOptionCategory,
+    SessionConfigOptionValue, SessionConfigSelectOption, SessionDeleteCapabilities, SessionForkCapabilities, SessionId,
+    SessionInfo, SessionInfoUpdate, SessionListCapabilities, SessionMode, SessionModeState, SessionNotification,
+    SessionResumeCapabilities, SessionUpdate, SetSessionConfigOptionRequest, SetSessionConfigOptionResponse,
+    SetSessionModeRequest, SetSessionModeResponse, StopReason, TextContent, ToolCall, ToolCallContent, ToolCallStatus,
+    ToolCallUpdate, ToolCallUpdateFields, ToolKind, UnstructuredCommandInput, UsageUpdate,
+};
+
+/// The methods by name.
+pub(crate) mod method {
+    pub(crate) const INITIALIZE: &str = "initialize";
+    pub(crate) const AUTHENTICATE: &str = "authenticate";
+    pub(crate) const NEW: &str = "session/new";
+    pub(crate) const LOAD: &str = "session/load";
+    pub(crate) const RESUME: &str = "session/resume";
+    pub(crate) const FORK: &str = "session/fork";
+    pub(crate) const LIST: &str = "session/list";
+    pub(crate) const CLOSE: &str = "session/close";
+    pub(crate) const DELETE: &str = "session/delete";
+    pub(crate) const PROMPT: &str = "session/prompt";
+    pub(crate) const SET_MODE: &str = "session/set_mode";
+    pub(crate) const SET_CONFIG_OPTION: &str = "session/set_config_option";
+    /// A notification: ends the prompts of a session.
+    pub(crate) const CANCEL: &str = "session/cancel";
+    /// A notification of either side: a request is not wanted any more.
+    pub(crate) const CANCEL_REQUEST: &str = "$/cancel_request";
+    /// A notification to the editor.
+    pub(crate) const UPDATE: &str = "session/update";
+}

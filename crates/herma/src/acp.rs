@@ -1,0 +1,53 @@
+//! `herma acp`: the ACP agent on stdin and stdout, with its own gateway on the local store.
+
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use herma_acp::AgentSettings;
+use herma_config::{Config, Overrides};
+use herma_gateway::{Gateway, access};
+
+use crate::arguments::Common;
+use crate::signals::Signals;
+use crate::{logging, output, setup};
+
+/// Serves an editor until it closes stdin, or until a signal comes.
+pub(crate) fn run(common: Common) -> anyhow::Result<ExitCode> {
+    let stdout = protocol_stream().context("cannot use stdout")?;
+    let loaded = setup::load(common, Overrides::default())?;
+    logging::of_command(&loaded.config.telemetry)?;
+    output::notices(&loaded.notices);
+    setup::on_this_thread(serve(&loaded.config, stdout))
+}
+
+async fn serve(config: &Config, stdout: File) -> anyhow::Result<ExitCode> {
+    let mut signals = Signals::catch().context("cannot catch signals")?;
+    let servers = setup::ConfiguredServers::of(config)?;
+    let settings = setup::gateway_settings(config, &servers);
+    let store = setup::open_store(config)?;
+    let principal = access::default_principal(&*store).await?;
+    let gateway = Gateway::start(store, servers.servers, settings);
+    let agent = AgentSettings { version: env!("CARGO_PKG_VERSION"), cwd: std::env::current_dir()? };
+    let stop = async {
+        signals.next().await;
+    };
+    herma_acp::serve(gateway, principal, agent, BufReader::new(io::stdin()), stdout, stop).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The stream of the protocol. Whatever else is written to stdout, here or by a child process, goes to stderr.
+#[cfg(unix)]
+fn protocol_stream() -> io::Result<File> {
+    use std::os::fd::AsFd;
+    let stdout = io::stdout().as_fd().try_clone_to_owned()?;
+    rustix::stdio::dup2_stdout(io::stderr())?;
+    Ok(File::from(stdout))
+}
+
+#[cfg(windows)]
+fn protocol_stream() -> io::Result<File> {
+    use std::os::windows::io::AsHandle;
+    Ok(File::from(io::stdout().as_handle().try_clone_to_owned()?))
+}

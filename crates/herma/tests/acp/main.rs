@@ -1,0 +1,10 @@
+//! `herma acp` as an editor sees it: the real binary, driven over stdin and stdout.
+#![expect(clippy::unwrap_used, clippy::panic, clippy::needless_pass_by_value, reason = "tests")]
+
+mod compactions;
+mod connection;
+mod prompts;
+mod sessions;
+mod support;
+
+use support::{Agent, text_of, updates_of};

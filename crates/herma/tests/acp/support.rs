@@ -1,0 +1,194 @@
+//! An editor for tests. Every line of stdout has to be a message of the protocol.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A running agent and its editor.
+pub(crate) struct Agent {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    messages: Receiver<Value>,
+    next_id: i64,
+    pub(crate) data: std::sync::Arc<TempDir>,
+    settings: Vec<(String, String)>,
+}
+
+impl Agent {
+    /// An agent on a new store.
+    pub(crate) fn start(settings: &[(&str, &str)]) -> Self {
+        let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Self::spawn(std::sync::Arc::new(TempDir::new().unwrap()), settings)
+    }
+
+    /// The same, after `initialize`. The editor shows compactions.
+    pub(crate) fn ready(settings: &[(&str, &str)]) -> Self {
+        let mut agent = Self::start(settings);
+        agent.initialize();
+        agent
+    }
+
+    /// Another agent on the same store, after `initialize`.
+    pub(crate) fn another(&self) -> Self {
+        let mut agent = Self::spawn(std::sync::Arc::clone(&self.data), self.settings.clone());
+        agent.initialize();
+        agent
+    }
+
+    fn spawn(data: std::sync::Arc<TempDir>, settings: Vec<(String, String)>) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_herma"));
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("HERMA_")) {
+            command.env_remove(name);
+        }
+        command.arg("acp").arg("--data").arg(data.path()).envs(settings.iter().cloned());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let mut child = command.spawn().unwrap();
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take().unwrap());
+        let (send, messages) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines() {
+                let Ok(line) = line else { return };
+                let message: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("on stdout: {line}"));
+                assert_eq!(message["jsonrpc"], "2.0", "{line}");
+                if send.send(message).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { child, stdin, messages, next_id: 0, data, settings }
+    }
+
+    fn initialize(&mut self) {
+        let capabilities = json!({ "session": { "compaction": {} } });
+        let answer = self.call("initialize", json!({ "protocolVersion": 1, "clientCapabilities": capabilities }));
+        assert_eq!(answer["protocolVersion"], 1, "{answer}");
+    }
+
+    /// The directory of the sessions.
+    pub(crate) fn cwd(&self) -> &str {
+        self.data.path().to_str().unwrap()
+    }
+
+    pub(crate) fn write(&mut self, line: &str) {
+        let stdin = self.stdin.as_mut().unwrap();
+        stdin.write_all(line.as_bytes()).unwrap();
+        stdin.write_all(b"\n").unwrap();
+        stdin.flush().unwrap();
+    }
+
+    /// Sends a request and does not wait.
+    pub(crate) fn ask(&mut self, method: &str, params: Value) -> i64 {
+        self.next_id += 1;
+        let id = self.next_id;
+        self.write(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string());
+        id
+    }
+
+    pub(crate) fn notify(&mut self, method: &str, params: Value) {
+        self.write(&json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string());
+    }
+
+    /// The next message.
+    pub(crate) fn next(&self) -> Value {
+        self.messages.recv_timeout(PATIENCE).unwrap()
+    }
+
+    /// The messages before the answer to a request, and the answer.
+    pub(crate) fn until(&self, id: i64) -> (Vec<Value>, Value) {
+        let mut before = Vec::new();
+        loop {
+            let message = self.next();
+            if message["id"] == id {
+                return (before, message);
+            }
+            before.push(message);
+        }
+    }
+
+    /// Sends a request and waits for its answer. Updates before it are dropped.
+    pub(crate) fn answer(&mut self, method: &str, params: Value) -> Value {
+        let id = self.ask(method, params);
+        self.until(id).1
+    }
+
+    /// The result of a request.
+    pub(crate) fn call(&mut self, method: &str, params: Value) -> Value {
+        let answer = self.answer(method, params);
+        assert!(answer.get("error").is_none(), "{method}: {answer}");
+        answer["result"].clone()
+    }
+
+    /// A new session.
+    pub(crate) fn new_session(&mut self) -> String {
+        let cwd = self.cwd().to_owned();
+        let made = self.call("session/new", json!({ "cwd": cwd, "mcpServers": [] }));
+        assert_eq!(self.next()["params"]["update"]["sessionUpdate"], "available_commands_update");
+        made["sessionId"].as_str().unwrap().to_owned()
+    }
+
+    /// The updates of a prompt and its answer.
+    pub(crate) fn prompt(&mut self, session: &str, text: &str) -> (Vec<Value>, Value) {
+        let id = self.ask_prompt(session, text);
+        let (before, answer) = self.until(id);
+        (updates_of(&before), answer)
+    }
+
+    pub(crate) fn ask_prompt(&mut self, session: &str, text: &str) -> i64 {
+        self.ask("session/prompt", json!({ "sessionId": session, "prompt": [{ "type": "text", "text": text }] }))
+    }
+
+    /// Ends the input, and waits for the end of the process.
+    pub(crate) fn end(&mut self) -> ExitStatus {
+        self.stdin = None;
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(begun.elapsed() < PATIENCE, "the agent did not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// `kill -9`.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The updates among messages.
+pub(crate) fn updates_of(messages: &[Value]) -> Vec<Value> {
+    let updates = messages.iter().filter(|message| message["method"] == "session/update");
+    updates.map(|message| message["params"]["update"].clone()).collect()
+}
+
+/// The text of the chunks of one kind.
+pub(crate) fn text_of(updates: &[Value], kind: &str) -> String {
+    let chunks = updates.iter().filter(|update| update["sessionUpdate"] == kind);
+    chunks.filter_map(|update| update["content"]["text"].as_str()).collect()
+}
+
+/// The output of a command on the same store.
+pub(crate) fn herma(data: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_herma"));
+    let mut child = command.args(arguments).arg("--data").arg(data).stdout(Stdio::piped()).spawn().unwrap();
+    let mut text = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    child.wait().unwrap();
+    text
+}
