@@ -1,23 +1,53 @@
-//! API keys: how they are made, and which principal they stand for.
+//! API keys: how they are made, which principal they stand for, and how much they may ask for.
+
+mod rates;
+mod turns;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use herma_model::{ApiKeyId, KeyScope, Principal, TenantId};
+use herma_model::{ApiKeyId, KeyLimits, KeyScope, Principal, TenantId};
 use herma_store::{KeyHash, NewApiKey, Store, StoreError};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use uuid::Uuid;
 
+use self::rates::RequestRates;
+pub(crate) use self::turns::{KeyTurn, KeyTurns};
+use crate::error::GatewayError;
 use crate::mint;
 
 /// The tenant of keys that name no other.
 pub const DEFAULT_TENANT: &str = "default";
 /// How long a key is valid without asking the store again. A revoked key may still work this long.
-const CACHED_FOR: Duration = Duration::from_secs(2);
+const CACHED_FOR: Duration = Duration::from_millis(900);
 /// Most keys in the cache. When it is full, it is cleared.
 const MOST_CACHED: usize = 1024;
+
+/// Whom a new key stands for, and what it may do.
+#[derive(Debug, Clone)]
+pub struct KeyGrant {
+    /// The name of its tenant.
+    pub tenant: String,
+    /// The session keys that it may use.
+    pub session_keys: KeyScope,
+    /// What it may not do.
+    pub limits: KeyLimits,
+}
+
+impl KeyGrant {
+    /// A key without limits.
+    pub fn of(tenant: impl Into<String>) -> Self {
+        Self { tenant: tenant.into(), session_keys: KeyScope::All, limits: KeyLimits::default() }
+    }
+
+    /// The same, for these session keys.
+    #[must_use]
+    pub fn for_session_keys(self, session_keys: KeyScope) -> Self {
+        Self { session_keys, ..self }
+    }
+}
 
 /// A new key. The secret is shown once and never stored.
 pub struct MintedKey {
@@ -34,19 +64,21 @@ impl MintedKey {
         Self { secret, id: ApiKeyId::from_uuid(Uuid::now_v7()) }
     }
 
-    /// Stores the key's digest for a tenant. From now on the key is valid.
-    pub async fn store(&self, store: &dyn Store, tenant: &str, session_keys: KeyScope) -> Result<(), StoreError> {
+    /// Stores the key's digest. From now on the key is valid.
+    pub async fn store(&self, store: &dyn Store, grant: KeyGrant) -> Result<(), StoreError> {
         let now = mint::now();
-        let tenant = store.ensure_tenant(tenant, now).await?;
+        let KeyGrant { tenant, session_keys, limits } = grant;
+        let tenant = store.ensure_tenant(&tenant, now).await?;
         let hint = self.secret.chars().take(9).collect();
-        store.create_key(NewApiKey { id: self.id, tenant, hash: hash(&self.secret), hint, session_keys, now }).await
+        let hash = hash(&self.secret);
+        store.create_key(NewApiKey { id: self.id, tenant, hash, hint, session_keys, limits, now }).await
     }
 }
 
-/// Makes a key for a tenant and stores its digest.
-pub async fn create_key(store: &dyn Store, tenant: &str, session_keys: KeyScope) -> Result<MintedKey, StoreError> {
+/// Makes a key and stores its digest.
+pub async fn create_key(store: &dyn Store, grant: KeyGrant) -> Result<MintedKey, StoreError> {
     let key = MintedKey::mint();
-    key.store(store, tenant, session_keys).await?;
+    key.store(store, grant).await?;
     Ok(key)
 }
 
@@ -59,6 +91,7 @@ pub struct Access {
     store: Arc<dyn Store>,
     configured: Option<(KeyHash, Principal)>,
     cached: Mutex<HashMap<KeyHash, (Instant, Principal)>>,
+    rates: RequestRates,
 }
 
 impl Access {
@@ -68,11 +101,27 @@ impl Access {
             Some(secret) => Some((hash(secret), default_principal(&*store).await?)),
             None => None,
         };
-        Ok(Self { store, configured, cached: Mutex::default() })
+        Ok(Self { store, configured, cached: Mutex::default(), rates: RequestRates::default() })
+    }
+
+    /// Counts a request of a principal. Fails if its key asks too often.
+    pub fn count_request(&self, principal: &Principal) -> Result<(), GatewayError> {
+        if let (Some(key), Some(rate)) = (principal.key, principal.limits.rate)
+            && let Err(wait) = self.rates.take(key, rate, Instant::now())
+        {
+            let message = format!("this API key may make {rate} requests, which is its limit");
+            return Err(GatewayError::over_key_limit(message, wait));
+        }
+        Ok(())
     }
 
     /// The principal of a key; `None` if the key is not valid. Cancel-safe.
     pub async fn principal(&self, secret: &str) -> Result<Option<Principal>, StoreError> {
+        let found = self.unrevoked(secret).await?;
+        Ok(found.filter(|principal| !principal.limits.is_expired(mint::now())))
+    }
+
+    async fn unrevoked(&self, secret: &str) -> Result<Option<Principal>, StoreError> {
         let hash = hash(secret);
         if let Some((known, principal)) = &self.configured
             && bool::from(known.0.ct_eq(&hash.0))
@@ -102,5 +151,5 @@ impl Access {
 /// The principal of the terminal, of `HERMA_API_KEY` and of a server without authentication.
 pub async fn default_principal(store: &dyn Store) -> Result<Principal, StoreError> {
     let tenant: TenantId = store.ensure_tenant(DEFAULT_TENANT, mint::now()).await?;
-    Ok(Principal { tenant, tenant_name: Arc::from(DEFAULT_TENANT), key: None, session_keys: KeyScope::All })
+    Ok(Principal::operator(tenant, Arc::from(DEFAULT_TENANT)))
 }

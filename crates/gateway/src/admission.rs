@@ -8,6 +8,7 @@
 //! - [`by_history`]: finds the conversation of a request that names none.
 //! - [`outcome`]: what follows from each answer of the store.
 //! - [`own_turn`]: whether a request with the input of an unanswered turn is a turn of its own.
+//! - [`parallel`]: parallel calls that a client sends back one after the other.
 //! - [`identity`]: how a request is recognised if it comes again.
 //! - [`window`]: refuses a request that cannot fit into the model's window.
 //! - [`failure`]: what clients are told of a request that got no lease.
@@ -18,6 +19,7 @@ mod failure;
 mod identity;
 mod outcome;
 mod own_turn;
+mod parallel;
 mod window;
 
 use std::panic::AssertUnwindSafe;

@@ -95,7 +95,11 @@ impl TurnCount {
         let (outcome, usage) = match event {
             TurnEvent::Finished(finished) => (COMPLETED, finished.answer.finish.usage.unwrap_or_default()),
             TurnEvent::Failed(error) => (error.code(), Usage::default()),
-            TurnEvent::Queued { .. } | TurnEvent::Started { .. } | TurnEvent::Step { .. } | TurnEvent::Delta(_) => {
+            TurnEvent::Queued { .. }
+            | TurnEvent::Started { .. }
+            | TurnEvent::Step { .. }
+            | TurnEvent::Text(_)
+            | TurnEvent::Delta(_) => {
                 return;
             }
         };

@@ -7,10 +7,12 @@ use std::ops::ControlFlow;
 
 use futures_util::{StreamExt, TryFutureExt};
 use herma_model::generation::ModelFailureKind;
-use herma_model::{Delta, ModelCall, ModelFailure};
+use herma_model::{ModelCall, ModelEvent, ModelFailure};
 use herma_turn::{CallPlace, Effect, Ending, Event, Machine, Stop, Task, ToolRules};
 use herma_upstream::ModelServer;
 use tokio::sync::watch;
+
+use crate::log::TurnEvent;
 
 /// What a kind of turn does with the machine's effects.
 pub(crate) trait Host {
@@ -35,8 +37,8 @@ pub(crate) trait Host {
     /// Waits until the turn may show something. Called after each event that has an effect.
     async fn may_show(&mut self) -> Result<(), Self::Error>;
 
-    /// Shows a piece of the answer. `shown` is all text so far. `Break` if the host needs no more.
-    async fn show(&mut self, delta: Delta, shown: &str) -> Result<ControlFlow<()>, Self::Error>;
+    /// Shows pieces of the answer that came together. `shown` is all text so far. `Break` if the host needs no more.
+    async fn show(&mut self, pieces: Vec<TurnEvent>, shown: &str) -> Result<ControlFlow<()>, Self::Error>;
 
     /// Notes that a call of this model of this server failed.
     fn call_failed(&mut self, failure: &ModelFailure, server: &dyn ModelServer, model: &str);
@@ -65,7 +67,7 @@ pub(crate) async fn drive_from<H: Host>(
                 if let Some(held) = machine.take_held() {
                     host.may_show().await?;
                     // The turn has ended, so a `Break` changes nothing.
-                    let _ = host.show(held, machine.shown()).await?;
+                    let _ = host.show(vec![TurnEvent::delta(held)], machine.shown()).await?;
                 }
                 return Ok(ending);
             }
@@ -75,7 +77,7 @@ pub(crate) async fn drive_from<H: Host>(
                 next(&mut machine, event)
             }
             // `call_model` shows the pieces, so this is a defect.
-            Effect::Show(_) => Effect::End(defect()),
+            Effect::ShowText(_) | Effect::Show(_) => Effect::End(defect()),
         };
     }
 }
@@ -91,28 +93,45 @@ async fn call_model<H: Host>(
     let model = call.model.clone();
     let mut events = std::pin::pin!(upstream.call(call).try_flatten_stream());
     loop {
-        let event = tokio::select! {
+        let (pieces, effect) = tokio::select! {
             biased;
             stop = host.wait(machine.shown()) => match stop? {
-                Some(stop) => Event::Stop(stop),
+                Some(stop) => (Vec::new(), machine.on(Event::Stop(stop))),
                 None => continue,
             },
-            event = events.next() => match event {
-                Some(Ok(event)) => Event::Model(event),
-                Some(Err(failure)) => Event::Failed(failure),
-                None => Event::Failed(cut_off()),
+            arrived = events.next() => match arrived.unwrap_or_else(|| Err(cut_off())) {
+                Ok(events) => take_all(machine, events),
+                Err(failure) => {
+                    host.call_failed(&failure, upstream, &model);
+                    (Vec::new(), machine.on(Event::Failed(failure)))
+                }
             },
         };
-        if let Event::Failed(failure) = &event {
-            host.call_failed(failure, upstream, &model);
+        if pieces.is_empty() && effect.is_none() {
+            continue;
         }
-        let Some(effect) = machine.on(event) else { continue };
         host.may_show().await?;
-        let Effect::Show(delta) = effect else { return Ok(effect) };
-        if host.show(delta, machine.shown()).await?.is_break() {
+        if !pieces.is_empty() && host.show(pieces, machine.shown()).await?.is_break() {
             return Ok(next(machine, Event::Stop(Stop::Cancel)));
         }
+        if let Some(effect) = effect {
+            return Ok(effect);
+        }
     }
+}
+
+/// Gives the machine events that came together. Returns the pieces to show, and the effect that ends the call.
+fn take_all(machine: &mut Machine, events: Vec<ModelEvent>) -> (Vec<TurnEvent>, Option<Effect>) {
+    let mut pieces = Vec::with_capacity(events.len());
+    for event in events {
+        match machine.on(Event::Model(event)) {
+            None => {}
+            Some(Effect::ShowText(run)) => pieces.push(TurnEvent::text(run)),
+            Some(Effect::Show(delta)) => pieces.push(TurnEvent::delta(delta)),
+            Some(effect) => return (pieces, Some(effect)),
+        }
+    }
+    (pieces, None)
 }
 
 /// The next effect after an event that always has one.

@@ -80,8 +80,8 @@ pub enum GatewayError {
     #[error("{0}")]
     Conflict(Conflict),
     /// A limit is reached; the message names it.
-    #[error("{0}")]
-    Overloaded(String),
+    #[error("{}", .0.message)]
+    Overloaded(LimitReached),
     /// The process is about to stop.
     #[error("the gateway is shutting down; try again")]
     Draining,
@@ -94,6 +94,27 @@ pub enum GatewayError {
     /// The turn was ended by another process than its own. Clients may have been shown more of it than is stored.
     #[error("{}", .0.message)]
     CutOff(TurnFailure),
+}
+
+/// A limit that a request would exceed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LimitReached {
+    message: String,
+    whose: LimitOwner,
+    retry_after: Duration,
+}
+
+impl LimitReached {
+    /// After how many seconds a retry can succeed, at least 1.
+    pub fn retry_after_seconds(&self) -> u32 {
+        u32::try_from(self.retry_after.as_millis().div_ceil(1_000).max(1)).unwrap_or(u32::MAX)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LimitOwner {
+    Gateway,
+    ApiKey,
 }
 
 impl From<StoreError> for GatewayError {
@@ -126,9 +147,20 @@ impl GatewayError {
         Self::Busy { running, retry_after: RETRY_AFTER }
     }
 
+    /// A limit of the gateway is reached.
+    pub fn overloaded(message: impl Into<String>) -> Self {
+        let retry_after = Duration::from_secs(1);
+        Self::Overloaded(LimitReached { message: message.into(), whose: LimitOwner::Gateway, retry_after })
+    }
+
+    /// A limit of the caller's API key is reached.
+    pub(crate) fn over_key_limit(message: String, retry_after: Duration) -> Self {
+        Self::Overloaded(LimitReached { message, whose: LimitOwner::ApiKey, retry_after })
+    }
+
     /// Other requests changed the conversation each time that this one had read it.
     pub(crate) fn changes_too_fast() -> Self {
-        Self::Overloaded("this conversation changes too fast to be read; try again".to_owned())
+        Self::overloaded("this conversation changes too fast to be read; try again".to_owned())
     }
 
     /// The error as one of a few fixed words, for clients of every protocol and for metric labels.
@@ -141,7 +173,10 @@ impl GatewayError {
             Self::SessionKey(KeyProblem::NotAllowed) => "session_key_not_allowed",
             Self::Busy { .. } => "conversation_busy",
             Self::Conflict(conflict) => conflict.code(),
-            Self::Overloaded(_) => "overloaded",
+            Self::Overloaded(limit) => match limit.whose {
+                LimitOwner::Gateway => "overloaded",
+                LimitOwner::ApiKey => "rate_limit_exceeded",
+            },
             Self::Draining => "draining",
             Self::Store(_) => "store_unavailable",
             Self::Turn(failure) | Self::CutOff(failure) => failure.code.told(),

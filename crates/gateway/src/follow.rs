@@ -100,7 +100,7 @@ pub(crate) struct Follower<'a> {
 impl Follower<'_> {
     /// Follows a parked turn, beginning after the events that the log has. Cancel-safe.
     pub(crate) async fn follow_parked(&self, attempt: u32) -> Followed {
-        let shown = self.log.from(0).iter().filter(|event| is_shown(event)).count();
+        let shown = self.log.from(0).iter().map(shown_count).sum();
         let progress = FollowerProgress { queued: true, started: true, attempt, shown };
         self.follow_store(progress).await
     }
@@ -167,9 +167,13 @@ impl Follower<'_> {
             let Some(part) = self.gateway.store.streamed_since(scope, self.turn, through).await? else { return Ok(()) };
             let pieces = record::shown_steps(&part.shown.record, &part.shown.text).unwrap_or_default();
             for piece in pieces {
-                let Piece::Delta(delta) = piece else { return Ok(()) };
-                progress.shown += 1;
-                self.log.push(TurnEvent::delta(delta.into_owned()));
+                let event = match piece {
+                    Piece::Text(run) => TurnEvent::text(run.into_owned()),
+                    Piece::Delta(delta) => TurnEvent::delta(delta.into_owned()),
+                    Piece::Compacted(_) => return Ok(()),
+                };
+                progress.shown += shown_count(&event);
+                self.log.push(event);
             }
             through = part.through;
         }
@@ -191,9 +195,15 @@ impl Follower<'_> {
             self.log.push(TurnEvent::Started { turn, started_at, session: Some(begun()), message });
         }
         progress.attempt = record.attempt;
-        for event in replay(record, &self.view(record)).into_iter().skip(progress.shown) {
-            progress.shown += 1;
-            self.log.push(event);
+        let mut known = progress.shown;
+        for event in replay(record, &self.view(record)) {
+            let count = shown_count(&event);
+            let Some(new) = without_first(known, event) else {
+                known -= count;
+                continue;
+            };
+            progress.shown += count - std::mem::take(&mut known);
+            self.log.push(new);
         }
     }
 
@@ -254,10 +264,21 @@ fn message_of(record: &TurnRecord, answer: &Answer) -> Message {
     }
 }
 
-/// Whether an event is a piece or a step, between the beginning of a turn and its end.
-fn is_shown(event: &TurnEvent) -> bool {
+/// How many pieces and steps an event has, between the beginning of a turn and its end.
+fn shown_count(event: &TurnEvent) -> usize {
     match event {
-        TurnEvent::Step { .. } | TurnEvent::Delta(_) => true,
-        TurnEvent::Queued { .. } | TurnEvent::Started { .. } | TurnEvent::Finished(_) | TurnEvent::Failed(_) => false,
+        TurnEvent::Text(run) => run.count(),
+        TurnEvent::Step { .. } | TurnEvent::Delta(_) => 1,
+        TurnEvent::Queued { .. } | TurnEvent::Started { .. } | TurnEvent::Finished(_) | TurnEvent::Failed(_) => 0,
+    }
+}
+
+/// What is left of an event without its first pieces.
+fn without_first(pieces: usize, event: TurnEvent) -> Option<TurnEvent> {
+    match &event {
+        _ if pieces == 0 => Some(event),
+        _ if pieces >= shown_count(&event) => None,
+        TurnEvent::Text(run) => Some(TurnEvent::text(run.pieces().skip(pieces).collect())),
+        _ => Some(event),
     }
 }

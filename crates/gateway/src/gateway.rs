@@ -12,6 +12,7 @@ use herma_turn::Stop;
 use herma_upstream::ModelServer;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
+use crate::access::{KeyTurn, KeyTurns};
 use crate::admission::{Admitted, PendingAdmission, defect};
 use crate::cache::HistoryCache;
 use crate::compaction::Compactor;
@@ -20,7 +21,7 @@ use crate::error::{Conflict, GatewayError, Missing};
 use crate::follow::{Followed, Follower};
 use crate::live::{LiveTurn, LiveTurns};
 use crate::log::{TurnEvent, TurnLog};
-use crate::models::{ModelServers, ResolvedModel};
+use crate::models::{ModelServers, OfferedModels, ResolvedModel};
 use crate::readiness::Readiness;
 use crate::request::{ConversationRef, TurnHandle, TurnRequest};
 use crate::run::{EndTold, Run};
@@ -40,6 +41,7 @@ const MOST_JOINS: u32 = 10;
 pub struct Gateway {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) servers: ModelServers,
+    pub(crate) offered_lists: OfferedModels,
     pub(crate) settings: Settings,
     pub(crate) cache: HistoryCache,
     pub(crate) compactor: Compactor,
@@ -51,6 +53,7 @@ pub struct Gateway {
     /// The MCP servers.
     pub(crate) toolbox: Arc<Toolbox>,
     places: Arc<Semaphore>,
+    key_turns: Arc<KeyTurns>,
     draining: AtomicBool,
 }
 
@@ -61,12 +64,14 @@ impl Gateway {
             cache: HistoryCache::new(settings.cache_bytes),
             compactor: Compactor::of(&servers),
             titles: Titles::of(&servers),
+            offered_lists: OfferedModels::of(&servers),
             live: Arc::default(),
             stateless: StatelessTurns::default(),
             readiness: Readiness::default(),
             counters: Counters::default(),
             toolbox: Toolbox::new(settings.tools.servers.clone()),
             places: Arc::new(Semaphore::new(settings.max_live_turns)),
+            key_turns: Arc::default(),
             draining: AtomicBool::new(false),
             store,
             servers,
@@ -126,7 +131,8 @@ impl Gateway {
     /// Takes a turn. It runs on a task of its own, even if no client listens.
     pub fn submit(self: &Arc<Self>, request: TurnRequest) -> Result<TurnHandle, GatewayError> {
         let place = self.place()?;
-        self.submit_in(request, Some(place))
+        let key_turn = self.key_turns.begin(&request.caller.principal)?;
+        self.submit_in(request, Some((place, key_turn)))
     }
 
     /// Takes a turn that another turn has delegated. It needs no place of its own, because the other turn waits for it.
@@ -136,8 +142,8 @@ impl Gateway {
 
     fn submit_in(
         self: &Arc<Self>,
-        request: TurnRequest,
-        place: Option<OwnedSemaphorePermit>,
+        mut request: TurnRequest,
+        place: Option<(OwnedSemaphorePermit, Option<KeyTurn>)>,
     ) -> Result<TurnHandle, GatewayError> {
         if self.settings.resolve_model(request.options.model.as_deref()).name.is_empty() {
             return Err(GatewayError::no_model());
@@ -153,6 +159,7 @@ impl Gateway {
         let live = LiveTurn { log, stop };
         tokio::spawn(async move {
             let log = Arc::clone(&live.log);
+            gateway.join_parallel_calls(&mut request).await;
             // On the heap: a spawned future is moved several times.
             let driving = Box::pin(gateway.drive(&request, live, stopped));
             let driven = std::panic::AssertUnwindSafe(driving).catch_unwind().await;
@@ -179,7 +186,7 @@ impl Gateway {
             return Err(GatewayError::Draining);
         }
         let limit = self.settings.max_live_turns;
-        let full = |_| GatewayError::Overloaded(format!("{limit} turns run or wait already, which is the limit"));
+        let full = |_| GatewayError::overloaded(format!("{limit} turns run or wait already, which is the limit"));
         Arc::clone(&self.places).try_acquire_owned().map_err(full)
     }
 

@@ -81,7 +81,7 @@ impl PendingAdmission<'_> {
             }
             ConversationRef::After(response) => {
                 let alias = own_alias(&response.to_string())?;
-                let found = self.after(scope, alias, response.turn(), extent).await?;
+                let found = self.after_in(scope, alias, response.turn(), extent).await?;
                 found.ok_or(GatewayError::previous_not_found())
             }
         }
@@ -97,7 +97,7 @@ impl PendingAdmission<'_> {
         extent: Extent,
     ) -> Result<Option<History>, GatewayError> {
         let alias = own_alias(&turn.as_run().to_string())?;
-        let found = match self.after(scope, alias.clone(), turn, extent).await? {
+        let found = match self.after_in(scope, alias.clone(), turn, extent).await? {
             Some(found) if found.continues() && found.before.as_ref().is_some_and(|before| before.ended) => {
                 self.branch_after(scope, &alias, turn).await?
             }
@@ -106,9 +106,9 @@ impl PendingAdmission<'_> {
         Ok(found.map(|found| History { known, ..found }))
     }
 
-    /// The whole conversation of a turn if the turn is the last in it. Otherwise the history up to it: the request
-    /// makes a branch there. `None` if the name leads nowhere.
-    async fn after(
+    /// The whole conversation with this name if the turn is the last in it. Otherwise the history up to the turn: the
+    /// request makes a branch there. `None` if the name leads nowhere.
+    pub(crate) async fn after_in(
         &self,
         scope: &Scope,
         alias: Alias,

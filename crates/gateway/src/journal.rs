@@ -134,6 +134,7 @@ fn messages(events: &[TurnEvent]) -> impl Iterator<Item = &[TurnEvent]> {
 
 fn pieces(events: &[TurnEvent]) -> impl Iterator<Item = Piece<'_>> {
     events.iter().filter_map(|event| match event {
+        TurnEvent::Text(run) => Some(Piece::Text(Cow::Borrowed(run))),
         TurnEvent::Delta(delta) => Some(Piece::Delta(Cow::Borrowed(delta))),
         TurnEvent::Step { step, .. } => step.compaction().map(Piece::Compacted),
         TurnEvent::Queued { .. } | TurnEvent::Started { .. } | TurnEvent::Finished(_) | TurnEvent::Failed(_) => None,

@@ -61,12 +61,12 @@ mod watch;
 pub use answer::stored_answer;
 pub use append::Appended;
 pub use budget::BudgetSettings;
-pub use compaction::{CompactionRequest, Compactions, Preview, UndoRequest, transcript};
+pub use compaction::{CompactionRequest, Compactions, ContextSize, Preview, UndoRequest, transcript};
 pub use context::SummarisedContext;
 pub use counters::Counters;
 pub use error::{Conflict, Field, GatewayError, InvalidRequest, KeyProblem, Missing, UndoProblem};
 pub use gateway::Gateway;
-pub use log::{AnswerForm, Finished, SessionView, TurnEvent};
+pub use log::{AnswerForm, Finished, Progress, SessionView, TurnEvent};
 pub use mint::now;
 pub use pass_on::{NotPassedOn, PassedOn};
 pub use request::{

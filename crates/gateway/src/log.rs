@@ -3,11 +3,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use herma_model::{
-    Answer, ConversationFacts, Delta, Message, MessageId, Resolution, Step, TenantId, Timestamp, TurnId,
+    Answer, CompactionId, ConversationFacts, Delta, Message, MessageId, Resolution, Step, TenantId, TextRun, Timestamp,
+    TurnId,
 };
 use herma_store::Revision;
 use tokio::sync::Notify;
 
+use crate::compaction::CompactionListener;
 use crate::error::GatewayError;
 
 /// Which session a turn belongs to, and how the request led there.
@@ -86,7 +88,9 @@ pub enum TurnEvent {
         /// Its session now. A compaction may have moved the head.
         session: SessionView,
     },
-    /// A piece of its answer.
+    /// Pieces of its answer that have text and nothing else.
+    Text(Arc<TextRun>),
+    /// Any other piece of its answer.
     Delta(Arc<Delta>),
     /// It has its answer. The last event.
     Finished(Arc<Finished>),
@@ -95,6 +99,10 @@ pub enum TurnEvent {
 }
 
 impl TurnEvent {
+    pub(crate) fn text(run: TextRun) -> Self {
+        Self::Text(Arc::new(run))
+    }
+
     pub(crate) fn delta(delta: Delta) -> Self {
         Self::Delta(Arc::new(delta))
     }
@@ -105,16 +113,31 @@ impl TurnEvent {
 pub(crate) struct TurnLog {
     events: Mutex<Vec<TurnEvent>>,
     added: Notify,
+    /// The compaction that began last, and how many events there were then. It may have failed since.
+    compacting: Mutex<Option<(usize, CompactionId)>>,
+}
+
+impl CompactionListener for TurnLog {
+    fn begun(&self, compaction: CompactionId) {
+        let at = self.len();
+        *self.compacting.lock().unwrap_or_else(PoisonError::into_inner) = Some((at, compaction));
+        self.added.notify_waiters();
+    }
 }
 
 impl TurnLog {
     pub(crate) fn push(&self, event: TurnEvent) {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+        self.push_all([event]);
+    }
+
+    /// Adds events and wakes the listeners once.
+    pub(crate) fn push_all(&self, events: impl IntoIterator<Item = TurnEvent>) {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).extend(events);
         self.added.notify_waiters();
     }
 
     pub(crate) fn subscribe(self: &Arc<Self>) -> Subscription {
-        Subscription { log: Arc::clone(self), next: 0 }
+        Subscription { log: Arc::clone(self), next: 0, told: None }
     }
 
     fn get(&self, at: usize) -> Option<TurnEvent> {
@@ -142,9 +165,41 @@ impl TurnLog {
 pub(crate) struct Subscription {
     log: Arc<TurnLog>,
     next: usize,
+    /// The compaction that the listener was told of last.
+    told: Option<CompactionId>,
+}
+
+/// What a listener that wants to know of beginning compactions gets.
+#[derive(Debug)]
+pub enum Progress {
+    /// An event.
+    Event(TurnEvent),
+    /// A summary is asked for. If the compaction succeeds, its step is the next event of the turn. It is not told to
+    /// readers of a stored turn, nor to slow readers after the turn has gone on.
+    Compacting(CompactionId),
 }
 
 impl Subscription {
+    /// The next event, or that a compaction began after the events so far. Cancel-safe.
+    pub(crate) async fn progress(&mut self) -> Progress {
+        loop {
+            let added = self.log.added.notified();
+            let begun = *self.log.compacting.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((at, compaction)) = begun
+                && at == self.next
+                && self.told != Some(compaction)
+            {
+                self.told = Some(compaction);
+                return Progress::Compacting(compaction);
+            }
+            if let Some(event) = self.log.get(self.next) {
+                self.next += 1;
+                return Progress::Event(event);
+            }
+            added.await;
+        }
+    }
+
     /// The next event, once there is one. Cancel-safe.
     pub(crate) async fn next(&mut self) -> TurnEvent {
         loop {
@@ -155,5 +210,12 @@ impl Subscription {
             }
             added.await;
         }
+    }
+
+    /// The next event, if there is one by now.
+    pub(crate) fn next_ready(&mut self) -> Option<TurnEvent> {
+        let event = self.log.get(self.next)?;
+        self.next += 1;
+        Some(event)
     }
 }

@@ -1,11 +1,13 @@
 //! Models by the names that clients use: which model a name means, and at which server.
 
+mod offered;
 mod servers;
 
 use std::collections::BTreeMap;
 
 use herma_model::Price;
 
+pub(crate) use offered::OfferedModels;
 pub use servers::{ModelServers, PerServer, ServerId};
 
 /// Ends a name that is a pattern.

@@ -4,13 +4,14 @@ use std::convert::Infallible;
 use std::ops::ControlFlow;
 
 use herma_model::generation::ModelFailureKind;
-use herma_model::{Answer, ConversationId, Delta, ModelCall, ModelFailure, TenantId, TurnFailure, Usage};
+use herma_model::{Answer, ConversationId, ModelCall, ModelFailure, TenantId, TurnFailure, Usage};
 use herma_turn::{CallPlace, Ending, Stop, ToolRules};
 use herma_upstream::ModelServer;
 
 use crate::admission::defect;
 use crate::driver::{Host, drive};
 use crate::gateway::Gateway;
+use crate::log::TurnEvent;
 use crate::models::{ResolvedModel, ServerId};
 use crate::warning;
 
@@ -86,7 +87,7 @@ impl<F: Fn(&str) -> bool> Host for OwnCall<F> {
         Ok(())
     }
 
-    async fn show(&mut self, _: Delta, shown: &str) -> Result<ControlFlow<()>, Infallible> {
+    async fn show(&mut self, _: Vec<TurnEvent>, shown: &str) -> Result<ControlFlow<()>, Infallible> {
         Ok(if (self.is_far_too_long)(shown) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }
 

@@ -101,8 +101,7 @@ impl ParkedRequest {
 
     /// The request again, for the rest of its turn.
     fn into_request(self, tenant: TenantId, alias: Alias) -> (TurnRequest, Option<Usage>) {
-        let principal =
-            Principal { tenant, tenant_name: self.tenant_name, key: None, session_keys: Default::default() };
+        let principal = Principal::operator(tenant, self.tenant_name);
         let origin = Origin { creator: CreatorKind::Api, source: RESUMED };
         let caller = Caller { principal, session_key: self.session_key, origin };
         let conversation = ConversationRef::Named { alias, namespace: Namespace::Session, must_exist: true };

@@ -124,6 +124,7 @@ impl Replay<'_> {
 
     fn piece(&mut self, piece: Piece<'_>) {
         match piece {
+            Piece::Text(run) => self.events.push(TurnEvent::text(run.into_owned())),
             Piece::Delta(delta) => self.events.push(TurnEvent::delta(delta.into_owned())),
             Piece::Compacted(id) => self.step(Step::Compacted(id)),
         }

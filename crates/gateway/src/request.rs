@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use herma_model::alias::Namespace;
 use herma_model::{
-    Alias, CallId, ChatId, Params, Payload, Principal, ResponseId, Retries, SessionKey, SessionKind, Utterance,
+    Alias, CallId, ChatId, HistoryDigest, Params, Payload, Principal, ResponseId, Retries, SessionKey, SessionKind,
+    ToolMode, Utterance,
 };
 use herma_store::{ClientConnection, ExpectedRevision, NewResponse, TurnPolicy};
 use herma_turn::Stop;
@@ -12,7 +13,7 @@ use herma_wire::client_tools::ClientTools;
 use tokio::sync::watch;
 
 use crate::counters::TurnCount;
-use crate::log::{Subscription, TurnEvent, TurnLog};
+use crate::log::{Progress, Subscription, TurnEvent, TurnLog};
 use crate::sessions::Origin;
 
 /// What happens when another turn is running.
@@ -169,6 +170,8 @@ pub struct TurnInput {
     pub all_new: bool,
     /// Answers to questions with which the last response ended: the call, and whether it may be made.
     pub approvals: Vec<(CallId, bool)>,
+    /// The history of the messages as they were sent, if some were put into one.
+    pub as_sent: Option<HistoryDigest>,
 }
 
 /// How a request is answered.
@@ -194,6 +197,8 @@ pub struct TurnOptions {
     pub tools: ToolOffer,
     /// Where a person can be asked whether a call may be made.
     pub approvals: AskWhere,
+    /// Which calls of Herma's own tools may be made. `None`: as the operator set it.
+    pub tool_mode: Option<ToolMode>,
 }
 
 /// Which of Herma's own tools a turn is offered.
@@ -282,11 +287,31 @@ impl TurnHandle {
     /// The next event. After the final event this future never resolves. Cancel-safe.
     pub async fn next(&mut self) -> TurnEvent {
         let event = self.events.next().await;
+        self.saw(&event);
+        event
+    }
+
+    /// The same, and also that a compaction has begun. Cancel-safe.
+    pub async fn progress(&mut self) -> Progress {
+        let progress = self.events.progress().await;
+        if let Progress::Event(event) = &progress {
+            self.saw(event);
+        }
+        progress
+    }
+
+    /// The next event, if there is one by now.
+    pub fn next_ready(&mut self) -> Option<TurnEvent> {
+        let event = self.events.next_ready()?;
+        self.saw(&event);
+        Some(event)
+    }
+
+    fn saw(&mut self, event: &TurnEvent) {
         if let Some(count) = &self.count {
-            count.see(&event);
+            count.see(event);
         }
         self.ended |= matches!(event, TurnEvent::Finished(_) | TurnEvent::Failed(_));
-        event
     }
 
     /// Cancels the turn.

@@ -13,6 +13,7 @@ pub fn session(row: &ConversationRow) -> SessionRow<'_> {
         title: row.title.as_deref(),
         source: Some(&row.source),
         metadata: row.metadata.as_deref().and_then(metadata),
+        cwd: row.editor.cwd.as_deref(),
         archived: row.archived,
         created_at: row.created_at,
         updated_at: row.updated_at,

@@ -60,13 +60,15 @@ impl RunningTurn {
             forget_summarised(snapshot);
             if request.shows_its_own_history_alone() {
                 forget_unrepeated(snapshot, running.turn, &request.input.messages);
+                forget_thoughts(snapshot, &request.input.messages);
             }
             if is_anew {
                 snapshot.begun_anew.insert(running.turn, running.attempt);
             }
             snapshot.messages.extend(running.messages.iter().cloned());
         }
-        let steps = if is_anew { Vec::new() } else { earlier_steps(before.as_ref(), running.turn) };
+        let has_earlier_steps = running.attempt > 1 && !is_anew;
+        let steps = if has_earlier_steps { earlier_steps(before.as_ref(), running.turn) } else { Vec::new() };
         let session = SessionView {
             facts: Arc::clone(&running.facts),
             requested: request.destination.conversation.name(),
@@ -374,6 +376,17 @@ fn forget_unrepeated(snapshot: &mut Snapshot, own: TurnId, request: &[Utterance]
     snapshot.messages.retain(|message| {
         message.turn == own || repeated.contains(&message.turn) || !unanswered.contains_key(&message.turn)
     });
+}
+
+/// Takes the thoughts out of answers that the request has without them. They may be about words of another client.
+fn forget_thoughts(snapshot: &mut Snapshot, request: &[Utterance]) {
+    for message in &mut snapshot.messages {
+        let Some(said) = message.said.without_thoughts() else { continue };
+        let has_thoughts = |sent: &Utterance| sent.payload.text() == message.said.payload.text();
+        if !request.iter().any(|sent| message.said.is_repeated_by(sent) && has_thoughts(sent)) {
+            Arc::make_mut(message).said = said;
+        }
+    }
 }
 
 /// How a turn ended.

@@ -11,8 +11,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use herma_model::{
-    Answer, Delta, Message, MessageId, MessageStatus, ModelCall, ModelFailure, Payload, Seq, SessionId, Step,
-    Timestamp, TurnFailure, TurnId, TurnState,
+    Answer, Message, MessageId, MessageStatus, ModelCall, ModelFailure, Payload, Seq, SessionId, Step, Timestamp,
+    TurnFailure, TurnId, TurnState,
 };
 use herma_store::{Scope, StatelessOutcome, StatelessTurn};
 use herma_turn::{AllowedTools, CallPlace, Ending, Stop, ToolRules, Transcript, build, truncated};
@@ -203,8 +203,8 @@ impl Host for StatelessHost<'_, '_> {
         Ok(())
     }
 
-    async fn show(&mut self, delta: Delta, _: &str) -> Result<ControlFlow<()>, Infallible> {
-        self.stateless.log.push(TurnEvent::delta(delta));
+    async fn show(&mut self, pieces: Vec<TurnEvent>, _: &str) -> Result<ControlFlow<()>, Infallible> {
+        self.stateless.log.push_all(pieces);
         Ok(ControlFlow::Continue(()))
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use herma_model::{Delta, ModelCall, ModelFailure, Step, TurnFailure};
+use herma_model::{ModelCall, ModelFailure, Step, TurnFailure};
 use herma_store::StoreError;
 use herma_turn::compaction::system_tokens as tokens_of;
 use herma_turn::{CallPlace, ContextFit, Event, Need, Stop, Task};
@@ -96,9 +96,9 @@ impl Host for StoredTurn<'_> {
         Ok(())
     }
 
-    async fn show(&mut self, delta: Delta, _: &str) -> Result<ControlFlow<()>, StoreError> {
+    async fn show(&mut self, pieces: Vec<TurnEvent>, _: &str) -> Result<ControlFlow<()>, StoreError> {
         self.confirm_lease().await?;
-        self.log.push(TurnEvent::delta(delta));
+        self.log.push_all(pieces);
         self.journal.shown();
         crash::point(crash::SHOWN);
         Ok(ControlFlow::Continue(()))
@@ -140,7 +140,7 @@ impl<'a> StoredTurn<'a> {
                 ContextFit::NothingToCompact
             }));
         };
-        let overflow = match self.gateway.measure(self.request, snapshot, self.turn.running.lease, need) {
+        let overflow = match self.gateway.measure(self.request, snapshot, self.turn.running.lease, need, self.log) {
             Fit::Fits => return Ok(Event::ContextFit(ContextFit::Fits)),
             Fit::Refused(failure) => return Ok(Event::ContextFit(self.leave_out(need, failure))),
             Fit::NeedsCompaction(overflow) => overflow,

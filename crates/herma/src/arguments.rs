@@ -7,10 +7,12 @@ mod sessions;
 mod tools;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use herma_config::Overrides;
-use herma_model::{Alias, InvalidName, KeyScope, SessionKey};
+use herma_config::{Overrides, parse_duration};
+use herma_gateway::access::DEFAULT_TENANT;
+use herma_model::{Alias, InvalidName, KeyScope, Rate, SessionKey};
 
 use import::IMPORT_HELP;
 pub(crate) use import::{HermesFlags, ImportCommand};
@@ -26,11 +28,12 @@ Examples:
   herma serve                            listen on 127.0.0.1:8642, answer with the offline model
   herma serve --upstream http://localhost:11434/v1 --model llama3.2
   herma chat                             talk in the terminal, no server needed
+  herma acp                              serve an editor on stdin and stdout
   herma sessions list                    see what conversations there are
   herma sessions compact trip --dry-run  see what a summary would leave of a conversation
   herma tools list                       see what tools models are offered
   herma import hermes ~/.hermes/state.db bring in the conversations of a Hermes database
-  herma keys create --tenant default     make an API key
+  herma keys create                      make an API key
   herma doctor                           find out what is wrong
 
 Settings come from flags, then HERMA_* variables, then herma.toml, then defaults;
@@ -78,6 +81,9 @@ pub(crate) enum Command {
     /// Talk in the terminal; needs no server
     #[command(after_help = CHAT_HELP)]
     Chat(ChatFlags),
+    /// Serve an editor: the Agent Client Protocol on stdin and stdout
+    #[command(after_help = ACP_HELP)]
+    Acp,
     /// List, show, search, branch, change, compact, delete, export and import conversations; needs no server
     Sessions {
         #[command(subcommand)]
@@ -158,6 +164,11 @@ impl ServeFlags {
     }
 }
 
+const ACP_HELP: &str = "\
+Editors start this themselves; see docs/ACP.md for Zed, JetBrains, Neovim and Emacs. It uses the
+same store and configuration as the other commands. Only messages of the protocol are written to
+stdout. The end of stdin interrupts running turns and ends the agent.";
+
 const CHAT_HELP: &str = "\
 Examples:
   herma chat                                  a new conversation
@@ -190,28 +201,42 @@ pub(crate) enum KeysCommand {
     /// List the keys of all tenants, without their secrets
     List(PrintFlags),
     /// Make a key invalid
-    #[command(after_help = "Running servers notice within two seconds.")]
+    #[command(after_help = "Running servers notice within a second.")]
     Revoke(RevokeFlags),
 }
 
 const CREATE_HELP: &str = "\
 Examples:
-  herma keys create --tenant default
+  herma keys create
   herma keys create --tenant web --session-keys 'agent:main:webui:*'
-  export HERMA_KEY=$(herma keys create --tenant default)
+  herma keys create --read-only --expires 30d
+  herma keys create --rate 60/min --max-turns 4
+  export HERMA_KEY=$(herma keys create)
 
 Nothing crosses tenants: each sees its own conversations only. A tenant is made by its first
-key.";
+key. Each server process counts requests and turns by itself.";
 
 /// Flags of `keys create`.
 #[derive(Args)]
 pub(crate) struct CreateFlags {
     /// Tenant the key stands for
-    #[arg(long, value_name = "NAME", value_parser = tenant)]
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_TENANT, value_parser = tenant)]
     pub(crate) tenant: String,
     /// Session keys it may use: patterns with *, separated by commas [default: all]
     #[arg(long, value_name = "PATTERN", value_parser = patterns)]
     pub(crate) session_keys: Option<KeyScope>,
+    /// Allow reading only: no turns, and no changes
+    #[arg(long)]
+    pub(crate) read_only: bool,
+    /// How long the key is valid, such as 12h or 30d [default: until it is revoked]
+    #[arg(long, value_name = "TIME", value_parser = lifetime)]
+    pub(crate) expires: Option<Duration>,
+    /// Most requests in a period, such as 5/s, 60/min, 1000/h or 10000/d [default: no limit]
+    #[arg(long, value_name = "REQUESTS/PERIOD")]
+    pub(crate) rate: Option<Rate>,
+    /// Most turns at the same time; delegated turns do not count [default: no limit]
+    #[arg(long, value_name = "TURNS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_turns: Option<u32>,
 }
 
 /// Flags of `keys revoke`.
@@ -232,6 +257,13 @@ pub(crate) struct PrintFlags {
 
 fn tenant(text: &str) -> Result<String, InvalidName> {
     Alias::parse(text).map(|name| name.to_string())
+}
+
+/// The time until a key expires.
+fn lifetime(text: &str) -> Result<Duration, &'static str> {
+    parse_duration(text)
+        .filter(|time| !time.is_zero())
+        .ok_or("must be a whole number above zero and a unit, such as '90s', '15m', '12h' or '30d'")
 }
 
 /// Refuses an empty pattern, because it would mean "all".

@@ -130,7 +130,14 @@ mod tests {
     use super::*;
 
     fn own(server: &str, tool: &str) -> OwnCall {
-        OwnCall { id: "c".into(), server: server.into(), tool: tool.into(), asks: false, waits: false }
+        OwnCall {
+            id: "c".into(),
+            server: server.into(),
+            tool: tool.into(),
+            asks: false,
+            waits: false,
+            max_output: None,
+        }
     }
 
     fn ended(status: CallStatus, text: &str) -> String {

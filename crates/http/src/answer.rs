@@ -93,7 +93,11 @@ fn end(event: &TurnEvent, dialect: Dialect) -> Option<Result<Arc<Finished>, ApiE
             Some(Ok(Arc::clone(finished)))
         }
         TurnEvent::Failed(error) => Some(Err(ApiError::of(error, dialect))),
-        TurnEvent::Queued { .. } | TurnEvent::Started { .. } | TurnEvent::Step { .. } | TurnEvent::Delta(_) => None,
+        TurnEvent::Queued { .. }
+        | TurnEvent::Started { .. }
+        | TurnEvent::Step { .. }
+        | TurnEvent::Text(_)
+        | TurnEvent::Delta(_) => None,
     }
 }
 

@@ -16,8 +16,8 @@ use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 use crate::body_budget::BodyBudget;
 use crate::error::ApiError;
+use crate::failed_logins::FailedLogins;
 use crate::metrics::Metrics;
-use crate::offered_models::OfferedModels;
 use crate::sockets::Sockets;
 use crate::{auth, headers, linger, metrics, request_id, request_log, routes};
 
@@ -68,7 +68,7 @@ pub(crate) struct App {
     pub(crate) metrics: Metrics,
     pub(crate) sockets: Sockets,
     pub(crate) bodies: BodyBudget,
-    pub(crate) offered: OfferedModels,
+    pub(crate) failed_logins: FailedLogins,
     pub(crate) started: Instant,
 }
 

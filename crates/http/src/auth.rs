@@ -6,21 +6,54 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use herma_model::Principal;
-use http::HeaderMap;
 use http::header::{AUTHORIZATION, HOST};
+use http::{HeaderMap, StatusCode};
 
 use crate::app::{Authentication, Shared};
 use crate::error::ApiError;
+use crate::failed_logins::ClientAddress;
 use crate::headers;
 
 const NO_KEY: &str = "the request has no key";
-const BAD_KEY: &str = "the key is not known, or was revoked";
+const BAD_KEY: &str = "the key is not known, has expired, or was revoked";
 
-/// Authenticates a request and adds its principal to the extensions.
+/// Authenticates a request and adds its principal to the extensions. The refusal of a wrong key waits, longer with each
+/// one from the same address.
 pub(crate) async fn require(State(app): State<Shared>, mut request: Request, next: Next) -> Result<Response, ApiError> {
-    let principal = principal(&app, request.headers()).await?;
+    let principal = match admit(&app, request.headers()).await {
+        Ok(principal) => principal,
+        Err(refusal) => {
+            if refusal.status() == StatusCode::UNAUTHORIZED
+                && let Some(ClientAddress(address)) = request.extensions().get()
+            {
+                app.failed_logins.slow_down(*address).await?;
+            }
+            return Err(refusal);
+        }
+    };
+    if principal.limits.read_only && !only_reads(&request) {
+        return Err(ApiError::read_only_key());
+    }
     request.extensions_mut().insert(principal);
     Ok(next.run(request).await)
+}
+
+/// The principal of a request that counts for the rate of its key.
+pub(crate) async fn admit(app: &Shared, headers: &HeaderMap) -> Result<Principal, ApiError> {
+    let principal = principal(app, headers).await?;
+    if let Authentication::Keys(access) = &app.settings.authentication {
+        access.count_request(&principal)?;
+    }
+    Ok(principal)
+}
+
+/// Whether a request changes nothing and asks no model. A `GET` of `/v1/responses` opens a WebSocket for turns.
+fn only_reads(request: &Request) -> bool {
+    match request.uri().path() {
+        "/v1/responses/input_tokens" => true,
+        "/v1/responses" => false,
+        _ => request.method().is_safe(),
+    }
 }
 
 /// The principal of a request, by its headers and the keys that are valid now.

@@ -112,6 +112,11 @@ impl ApiError {
         Self::new(StatusCode::UNAUTHORIZED, "invalid_api_key", message)
     }
 
+    pub(crate) fn read_only_key() -> Self {
+        let message = "this API key may only read; use a key without --read-only";
+        Self::new(StatusCode::FORBIDDEN, "read_only_key", message)
+    }
+
     pub(crate) fn headers_need_auth(name: &str) -> Self {
         let message = "session headers need authentication; start the server without --no-auth";
         Self::new(StatusCode::FORBIDDEN, "session_headers_need_auth", message).param(name)
@@ -168,7 +173,7 @@ impl ApiError {
     pub(crate) fn too_many_bodies(limit: usize) -> Self {
         let message =
             format!("the request bodies being read have {limit} bytes together, which is the limit; try again");
-        GatewayError::Overloaded(message).into()
+        GatewayError::overloaded(message).into()
     }
 
     pub(crate) fn unreadable_body() -> Self {
@@ -252,7 +257,9 @@ impl ApiError {
             }
             GatewayError::Conflict(Conflict::NoApprovalPending) => Self::no_approval_pending(),
             GatewayError::Conflict(_) => response(StatusCode::CONFLICT).retry(RetryAdvice::Never),
-            GatewayError::Overloaded(_) => response(StatusCode::TOO_MANY_REQUESTS).retry(RetryAdvice::After(1)),
+            GatewayError::Overloaded(limit) => {
+                response(StatusCode::TOO_MANY_REQUESTS).retry(RetryAdvice::After(limit.retry_after_seconds()))
+            }
             GatewayError::Draining => response(StatusCode::SERVICE_UNAVAILABLE).retry(RetryAdvice::After(1)),
             GatewayError::Store(error) => error.into(),
             GatewayError::Turn(failure) | GatewayError::CutOff(failure) => Self::of_turn(failure, dialect),

@@ -7,11 +7,11 @@
 //! - [`revision`]: `ETag` and `If-Match`.
 //! - [`error`]: decides the status and the retry advice of every error.
 //! - [`dialect`]: what the gateway's errors and their fields are called in HTTP.
+//! - [`failed_logins`]: slows down the guessing of API keys.
 //! - [`stream`]: a turn as server-sent events.
 //! - [`body_budget`]: how many bytes all request bodies being read may hold.
 //! - [`client_socket`]: whether a client has disconnected, and whether its answer was written to its end.
 //! - [`request_log`]: one log line for each request.
-//! - [`offered_models`]: the models that the model servers offer.
 //! - [`sockets`]: counts the open WebSockets and tells them to close.
 
 mod answer;
@@ -22,6 +22,7 @@ mod body_budget;
 mod client_socket;
 mod dialect;
 mod error;
+mod failed_logins;
 mod front_ends;
 mod headers;
 mod json;
@@ -29,7 +30,6 @@ mod linger;
 mod malformed;
 mod metrics;
 mod naming;
-mod offered_models;
 mod openapi;
 mod path;
 mod query;

@@ -18,9 +18,9 @@ use crate::app::{App, HttpSettings, router};
 use crate::body::Outlet;
 use crate::body_budget::BodyBudget;
 use crate::client_socket::ClientSocket;
+use crate::failed_logins::{ClientAddress, FailedLogins};
 use crate::malformed::RefusingSocket;
 use crate::metrics::Metrics;
-use crate::offered_models::OfferedModels;
 use crate::sockets::Sockets;
 
 /// How long a client may take to send the head of a request.
@@ -41,8 +41,8 @@ pub async fn serve(
     let sockets = Sockets::new(settings.max_websockets);
     let bodies = BodyBudget::new(settings.body_budget);
     let metrics = Metrics::with(gateway.counters());
-    let offered = OfferedModels::of(gateway.servers());
-    let app = Arc::new(App { gateway, settings, metrics, sockets, bodies, offered, started: Instant::now() });
+    let failed_logins = FailedLogins::default();
+    let app = Arc::new(App { gateway, settings, metrics, sockets, bodies, failed_logins, started: Instant::now() });
     let routes = router(&app);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(BUFFER_BYTES);
@@ -53,7 +53,7 @@ pub async fn serve(
             accepted = listener.accept() => accepted,
             () = &mut shutdown => break,
         };
-        let Ok((socket, _)) = accepted else {
+        let Ok((socket, address)) = accepted else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
@@ -63,6 +63,7 @@ pub async fn serve(
         let client = peer.client();
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(client.clone());
+            request.extensions_mut().insert(ClientAddress::of(address));
             let (answering, peer) = (routes.call(request), peer.clone());
             async move {
                 answering.await.inspect(|answer| {

@@ -1,6 +1,5 @@
-//! A turn as server-sent events, in any protocol. Each frame is one write.
+//! A turn as server-sent events, in any protocol. Frames that are ready together are one write.
 
-use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +9,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream::unfold;
 use herma_gateway::{AnswerForm, Finished, GatewayError, SessionView, TurnEvent, TurnHandle};
-use herma_model::{Delta, MessageId, Step, Timestamp, TurnId};
+use herma_model::{Delta, MessageId, Step, TextRun, Timestamp, TurnId};
 use herma_wire::sse;
 use http::HeaderValue;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -31,6 +30,9 @@ const OPENS_AFTER: Duration = Duration::from_secs(10);
 /// How far event numbers jump after a crash. A process cannot stream this many events without journaling them. So
 /// numbers that clients saw before the crash are not used again.
 pub(crate) const UNKNOWN_EVENTS: u64 = 1_000_000;
+
+/// At this size the frames that are ready are written before more are made. So a slow client takes little memory.
+const MAX_READY_BYTES: usize = 32 * 1024;
 
 /// Translates a turn's events into the frames of a protocol.
 pub(crate) trait Frames: Send + 'static {
@@ -54,7 +56,10 @@ pub(crate) trait Frames: Send + 'static {
     /// The frames of a step in the middle of the turn. `next` is the id of the next model message.
     fn step(&mut self, step: &Step, next: MessageId, session: &SessionView) -> Vec<Bytes>;
 
-    /// The frames of a piece of the answer.
+    /// Adds the frames of pieces of the answer's text to `out`.
+    fn text(&mut self, run: &TextRun, out: &mut Vec<u8>);
+
+    /// The frames of any other piece of the answer.
     fn delta(&mut self, delta: &Delta) -> Vec<Bytes>;
 
     /// The frames of a turn that has its answer.
@@ -94,7 +99,10 @@ pub(crate) struct TurnStream<F> {
     is_accepted: bool,
     /// Whether the stream has told that the turn runs.
     has_begun: bool,
-    ready: VecDeque<Bytes>,
+    /// Frames that were not taken yet.
+    ready: Vec<u8>,
+    /// The size of the frames that were taken last.
+    taken: usize,
     ended: bool,
     finished: Option<Arc<Finished>>,
     delivery: Delivery,
@@ -111,7 +119,8 @@ impl<F: Frames> TurnStream<F> {
             session: None,
             is_accepted: false,
             has_begun: false,
-            ready: VecDeque::new(),
+            ready: Vec::new(),
+            taken: 0,
             ended: false,
             finished: None,
             delivery,
@@ -134,7 +143,7 @@ impl<F: Frames> TurnStream<F> {
             let shown = self.ready.len();
             self.take(&event);
             let opens = match event {
-                TurnEvent::Delta(_) | TurnEvent::Finished(_) => true,
+                TurnEvent::Text(_) | TurnEvent::Delta(_) | TurnEvent::Finished(_) => true,
                 // A tool call that the client sees is a piece of the answer. A compaction is not.
                 TurnEvent::Step { step, .. } => step.compaction().is_none() && self.ready.len() > shown,
                 TurnEvent::Queued { .. } | TurnEvent::Started { .. } | TurnEvent::Failed(_) => false,
@@ -189,7 +198,7 @@ impl<F: Frames> TurnStream<F> {
                     self.delivery.expect(finished.tenant, finished.turn);
                 }
             }
-            TurnEvent::Delta(_) | TurnEvent::Failed(_) => {}
+            TurnEvent::Text(_) | TurnEvent::Delta(_) | TurnEvent::Failed(_) => {}
         }
         if let Some(session) = &self.session {
             self.notes.conversation(session.facts.id);
@@ -207,24 +216,36 @@ impl<F: Frames> TurnStream<F> {
                 self.frames.started(&begun, *message)
             }
             TurnEvent::Step { step, next, session } => self.frames.step(step, *next, session),
+            TurnEvent::Text(run) => {
+                self.frames.text(run, &mut self.ready);
+                Vec::new()
+            }
             TurnEvent::Delta(delta) => self.frames.delta(delta),
             TurnEvent::Finished(finished) => self.frames.finished(finished),
         };
-        self.ready.extend(new_frames);
+        new_frames.iter().for_each(|frame| self.ready.extend_from_slice(frame));
         if matches!(event, TurnEvent::Finished(_) | TurnEvent::Failed(_)) {
-            self.ready.push_back(Bytes::from_static(F::LAST));
+            self.ready.extend_from_slice(F::LAST);
             self.ended = true;
         }
     }
 
-    /// The next frame. `None` after the last one; by then all frames before it were taken. Cancel-safe.
+    /// The next frames: all that are ready, up to a limit. `None` after the last ones; by then all frames before were
+    /// taken. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Option<Bytes> {
         loop {
-            if let Some(frame) = self.ready.pop_front() {
-                return Some(frame);
+            while !self.ended
+                && self.ready.len() < MAX_READY_BYTES
+                && let Some(event) = self.handle.next_ready()
+            {
+                self.take(&event);
+            }
+            if !self.ready.is_empty() {
+                self.taken = self.ready.len();
+                return Some(Bytes::from(std::mem::take(&mut self.ready)));
             }
             if self.ended {
-                self.delivery.done(0);
+                self.delivery.done(self.taken);
                 return None;
             }
             match tokio::time::timeout(KEEP_ALIVE, self.handle.next()).await {
@@ -241,8 +262,8 @@ impl<F: Frames> TurnStream<F> {
 
     fn into_body(self) -> Body {
         Body::from_stream(unfold(self, async |mut stream: Self| {
-            let frame = stream.next().await?;
-            Some((Ok::<_, Infallible>(frame), stream))
+            let frames = stream.next().await?;
+            Some((Ok::<_, Infallible>(frames), stream))
         }))
     }
 }

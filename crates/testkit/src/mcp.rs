@@ -49,6 +49,21 @@ impl McpServer {
         server
     }
 
+    /// A running server over streamable HTTP with TLS, by a certificate of an authority of its own. Needs `openssl`.
+    pub async fn https() -> Self {
+        let server = Self::stdio();
+        certificates(server.directory());
+        let directory = shown(server.directory());
+        let mut server = server.with(&["--http", "--tls", &directory]);
+        server.start(0);
+        server
+    }
+
+    /// The certificate of the authority that a server over TLS has its certificate from.
+    pub fn authority(&self) -> PathBuf {
+        self.directory.path().join("authority.pem")
+    }
+
     /// Adds options of the script.
     #[must_use]
     pub fn with(mut self, options: &[&str]) -> Self {
@@ -69,7 +84,8 @@ impl McpServer {
     /// The endpoint of a server over HTTP.
     pub fn url(&self) -> String {
         let (_, port) = self.running.as_ref().expect("a server that listens");
-        format!("http://127.0.0.1:{port}/mcp")
+        let scheme = if self.args.iter().any(|arg| arg == "--tls") { "https" } else { "http" };
+        format!("{scheme}://127.0.0.1:{port}/mcp")
     }
 
     /// Kills a server over HTTP; its address stays the same for [`Self::restart`].
@@ -136,6 +152,24 @@ impl McpServer {
 impl Drop for McpServer {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+/// Makes a certificate authority, and a certificate of it for this machine.
+fn certificates(directory: &Path) {
+    let extensions = "subjectAltName=IP:127.0.0.1\nbasicConstraints=CA:FALSE\n";
+    std::fs::write(directory.join("extensions"), extensions).expect("a file");
+    let key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
+    for arguments in [
+        format!("req -x509 {key} -days 2 -subj /CN=authority -keyout authority.key -out authority.pem"),
+        format!("req {key} -subj /CN=server -keyout server.key -out server.csr"),
+        "x509 -req -in server.csr -CA authority.pem -CAkey authority.key -CAcreateserial -days 2 -extfile extensions \
+         -out server.pem"
+            .to_owned(),
+    ] {
+        let mut openssl = Command::new("openssl");
+        let made = openssl.args(arguments.split_whitespace()).current_dir(directory).stderr(Stdio::null()).status();
+        assert!(made.expect("openssl has to be installed").success(), "openssl {arguments}");
     }
 }
 

@@ -1,6 +1,6 @@
 """A small MCP server for tests, over stdio or streamable HTTP. Needs nothing but Python's standard library.
 
-Options: --http [--port N] [--json] [--token T], --modern, --mode NAME, --extra N, --page N, --log FILE.
+Options: --http [--port N] [--json] [--token T] [--tls DIR], --modern, --mode NAME, --extra N, --page N, --log FILE.
 Modes: normal, banner (text on stdout, then normal), garbage (text only), silent (never answers), exit (ends at once),
 brittle (ends when it is asked for its revisions).
 """
@@ -9,6 +9,7 @@ import itertools
 import json
 import os
 import queue
+import ssl
 import sys
 import threading
 import time
@@ -19,6 +20,7 @@ options.add_argument("--http", action="store_true")
 options.add_argument("--port", type=int, default=0)
 options.add_argument("--json", action="store_true")
 options.add_argument("--token")
+options.add_argument("--tls", help="a directory with server.pem and server.key")
 options.add_argument("--modern", action="store_true")
 options.add_argument("--mode", default="normal")
 options.add_argument("--extra", type=int, default=0)
@@ -29,6 +31,7 @@ options = options.parse_args()
 LONG_NAME = "tool_with_a_very_long_name_" + "x" * 60
 NEWEST = "2026-07-28"
 grown = threading.Event()
+reshaped = threading.Event()
 forgotten = threading.Event()
 refusing = threading.Event()
 subscriptions = []
@@ -48,7 +51,7 @@ def tool(name, description, properties=(), **annotations):
 
 def tools():
     own = [
-        tool("echo", "Repeats a text", [("text", "string")]),
+        tool("echo", "Repeats a text", [("text", "string")] + [("loud", "boolean")] * reshaped.is_set()),
         tool("add", "Adds two numbers", [("a", "number"), ("b", "number")]),
         tool("read_note", "Reads the note", readOnlyHint=True),
         tool("slow", "Sleeps", [("seconds", "number")]),
@@ -61,6 +64,9 @@ def tools():
         tool("environment", "Reads a variable", [("name", "string")]),
         tool("ask", "Asks the client for roots, sampling and elicitation"),
         tool("grow", "Adds the tool `grown`"),
+        tool("reshape", "Changes the arguments of `echo`"),
+        tool("babble", "Answers with something that is no JSON"),
+        tool("misshape", "Answers with a result of another form"),
         tool("forget", "Forgets all HTTP sessions"),
         tool("refuse_next", "Has the next HTTP request refused with status 400"),
         tool("notes.search.deep", "Has dots in its name"),
@@ -69,6 +75,14 @@ def tools():
     if grown.is_set():
         own.append(tool("grown", "Was added later"))
     return own + [tool(f"extra_{at:04}", "One of many") for at in range(options.extra)]
+
+
+class Raw(str):
+    """A message that is sent as it is."""
+
+
+def dumped(message):
+    return message if isinstance(message, Raw) else json.dumps(message)
 
 
 def text(value):
@@ -139,6 +153,10 @@ class Connection:
             grown.set()
             self.tools_changed()
             return text("grown")
+        if name == "reshape":
+            reshaped.set()
+            self.tools_changed()
+            return text("reshaped")
         if name == "forget":
             forgotten.set()
             return text("forgotten")
@@ -158,6 +176,10 @@ class Connection:
             log("cancelled")
         if id is None:
             return None
+        if method == "tools/call" and params["name"] == "babble":
+            return Raw("{ this is no JSON")
+        if method == "tools/call" and params["name"] == "misshape":
+            return {"jsonrpc": "2.0", "id": id, "result": {"content": "of another form"}}
         try:
             return {"jsonrpc": "2.0", "id": id, "result": self.result(method, id, params)}
         except NotImplementedError:
@@ -201,7 +223,7 @@ def stdio():
 
     def send(message):
         with lock:
-            sys.stdout.write(json.dumps(message) + "\n")
+            sys.stdout.write(dumped(message) + "\n")
             sys.stdout.flush()
 
     connection = Connection(send)
@@ -242,7 +264,7 @@ class Http(BaseHTTPRequestHandler):
 
     def event(self, message):
         with self.lock:
-            self.wfile.write(f"data: {json.dumps(message)}\n\n".encode())
+            self.wfile.write(f"data: {dumped(message)}\n\n".encode())
             self.wfile.flush()
 
     def connection_of(self):
@@ -280,7 +302,7 @@ class Http(BaseHTTPRequestHandler):
             connection.answer(message)
             return self.refuse(202)
         if options.json:
-            body = json.dumps(connection.answer(message)).encode()
+            body = dumped(connection.answer(message)).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
@@ -319,6 +341,11 @@ def main():
         return
     if options.http:
         server = ThreadingHTTPServer(("127.0.0.1", options.port), Http)
+        if options.tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(f"{options.tls}/server.pem", f"{options.tls}/server.key")
+            # The handshake happens in the thread of the connection, so that a client that refuses stops nothing.
+            server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
         print(f"listening {server.server_port}", flush=True)
         server.serve_forever()
     stdio()

@@ -39,6 +39,8 @@ pub(super) struct AskProgress {
     pub(super) history: Option<RequestHistory>,
     /// The turn in which a client added exactly the messages of the request, as the store said.
     pub(super) waiting: Option<TurnId>,
+    /// The turn after which the request goes on with a context that its client has compacted, if it waits there.
+    pub(super) compacted_after: Option<TurnId>,
 }
 
 impl AskProgress {
@@ -51,9 +53,20 @@ impl AskProgress {
             extent: Extent::View,
             stale: 0,
             repeated: None,
-            history: is_unnamed.then(|| RequestHistory::of(&request.input.messages)).flatten(),
+            history: is_unnamed.then(|| RequestHistory::of(&request.input)).flatten(),
             waiting: None,
+            compacted_after: None,
         }
+    }
+}
+
+impl AskProgress {
+    /// Has the next round search for the conversation again. For a request that may show its own history alone: behind
+    /// other turns it is no further attempt of the turn that it repeats.
+    pub(super) fn search_again(&mut self, request: &TurnRequest) {
+        self.repeated = None;
+        self.conversation = request.destination.conversation.clone();
+        self.stale += 1;
     }
 }
 
@@ -129,6 +142,10 @@ impl<'a> PendingAdmission<'a> {
             return Ok(Some(Admitted::Joined(turn)));
         }
         let Some(input) = self.align(progress, &reading.history, earlier.as_ref()) else { return Ok(None) };
+        if self.request.shows_its_own_history_alone() && input.as_ref().is_ok_and(|input| input.anew_of.is_some()) {
+            progress.search_again(self.request);
+            return Ok(None);
+        }
         let input = match input {
             Ok(input) => match self.separate(scope, input, &reading, waiting).await? {
                 Some(input) => Ok(input),
@@ -152,7 +169,11 @@ impl<'a> PendingAdmission<'a> {
     async fn read_conversation(&self, scope: &Scope, progress: &AskProgress) -> Result<Reading, GatewayError> {
         let history = match (&progress.conversation, &progress.history) {
             (ConversationRef::ByHistory, Some(asked)) => {
-                self.history_of_unnamed(scope, asked, progress.waiting, progress.extent).await?
+                let found = self.history_of_unnamed(scope, asked, progress.waiting, progress.extent).await?;
+                match progress.compacted_after.filter(|_| !found.continues()) {
+                    Some(turn) => self.compacted_after(scope, turn).await?.unwrap_or(found),
+                    None => found,
+                }
             }
             (conversation, _) => self.history(scope, conversation, progress.extent).await?,
         };
@@ -296,8 +317,7 @@ impl<'a> PendingAdmission<'a> {
             may_reopen: opening == Opening::MayRepeat,
             opening: progress.history.as_ref().and_then(RequestHistory::opening),
             expected_history: expected,
-            // Clients know the id of a visible turn, so its request keeps that turn.
-            own_history_alone: self.request.shows_its_own_history_alone() && !self.request.is_visible_while_queued(),
+            own_history_alone: self.request.shows_its_own_history_alone(),
             retry_of: input.retry_of,
             anew_of: input.anew_of,
             creation,

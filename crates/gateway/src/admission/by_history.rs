@@ -21,10 +21,13 @@ use crate::admission::{PendingAdmission, own_alias};
 use crate::compaction::transcript;
 use crate::error::GatewayError;
 use crate::history::{History, KnownPart};
-use crate::request::CLIENT_COMPACTION;
+use crate::request::{CLIENT_COMPACTION, TurnInput};
 
 /// How many helpers of a conversation are searched for the last summary that its client has asked for.
 const MOST_HELPERS: usize = 16;
+
+/// How many texts that follow each other are read as one answer.
+const MOST_TEXTS: usize = 64;
 
 /// How many of the last answers of a request are looked for, if its history as a whole is not known.
 const MOST_ANSWERS: usize = 8;
@@ -39,19 +42,25 @@ pub(super) struct RequestHistory {
 
 impl RequestHistory {
     /// `None` if there are no messages.
-    pub(super) fn of(messages: &[Utterance]) -> Option<Self> {
+    pub(super) fn of(input: &TurnInput) -> Option<Self> {
+        let messages = &input.messages;
         let mut reader = HistoryReader::after(HistoryDigest::EMPTY);
         let mut answers = Vec::new();
+        let mut texts = SeveralTexts::default();
         for (at, said) in messages.iter().enumerate() {
+            let is_answer = said.role == Role::Assistant;
+            let several = if is_answer { texts.read(&reader, messages, at) } else { None };
             reader.read(said);
             // At least the last message is new.
-            if said.role == Role::Assistant && at + 1 < messages.len() {
+            if is_answer && at + 1 < messages.len() {
+                answers.extend(several.map(|end| (at + 1, end)));
                 answers.push((at + 1, HistoryEnd { history: reader.digest(), last: said.digest }));
             }
         }
         answers.reverse();
         let last = messages.last()?.digest;
-        Some(Self { whole: HistoryEnd { history: reader.digest(), last }, answers })
+        let history = input.as_sent.unwrap_or_else(|| reader.digest());
+        Some(Self { whole: HistoryEnd { history, last }, answers })
     }
 
     /// The history of a request that asks for an answer to its first messages.
@@ -60,10 +69,40 @@ impl RequestHistory {
     }
 }
 
+/// Texts of the assistant that follow each other. They may be one answer: a turn in which Herma's own tools were called
+/// is several texts in a response, and its client may send them back without the calls between them.
+#[derive(Default)]
+struct SeveralTexts {
+    /// The index of the first one.
+    first: usize,
+    /// The history before it.
+    before: Option<HistoryDigest>,
+}
+
+impl SeveralTexts {
+    /// The history up to an assistant's message, if the texts before it belong to the same answer.
+    fn read(&mut self, before: &HistoryReader, messages: &[Utterance], at: usize) -> Option<HistoryEnd> {
+        let is_text = |said: &Utterance| said.role == Role::Assistant && said.calls.is_empty();
+        if at == 0 || !is_text(&messages[at - 1]) {
+            *self = Self { first: at, before: Some(before.digest()) };
+            return None;
+        }
+        let run = &messages[self.first..=at];
+        if !run.iter().all(is_text) || run.len() > MOST_TEXTS {
+            return None;
+        }
+        let texts: Option<Vec<String>> = run.iter().map(|said| said.payload.text()).collect();
+        let last = Utterance::text_digest(Role::Assistant, &texts?.join("\n\n"));
+        Some(HistoryEnd { history: self.before?.answered_by(last), last })
+    }
+}
+
 /// Where a request continues.
 enum Located {
     /// After this turn, and which of its messages are known.
     After(TurnId, KnownPart),
+    /// In this branch, which ends with this turn of its source, and which of the request's messages are known.
+    InBranch(ConversationId, TurnId, KnownPart),
     /// In this conversation, whose context its client has replaced.
     In(Box<Snapshot>, KnownPart),
     /// In a branch that inherits nothing of this conversation.
@@ -76,7 +115,7 @@ impl Located {
     /// How many messages at the beginning of the request are known.
     fn known_messages(&self) -> usize {
         match self {
-            Self::After(_, KnownPart::First(known)) => *known,
+            Self::After(_, KnownPart::First(known)) | Self::InBranch(_, _, KnownPart::First(known)) => *known,
             _ => 0,
         }
     }
@@ -103,6 +142,10 @@ impl PendingAdmission<'_> {
         }
         let found = match self.locate(scope, asked, extent).await? {
             Located::After(turn, known) => self.after_turn(scope, turn, known, extent).await?,
+            Located::InBranch(branch, turn, known) => {
+                let found = self.after_in(scope, own_alias(&branch.to_string())?, turn, extent).await?;
+                found.map(|found| History { known, ..found })
+            }
             Located::In(before, known) => {
                 let alias = own_alias(&before.facts.id.to_string())?;
                 let target = Target::Alias { alias, namespace: Namespace::Session, must_exist: true };
@@ -113,6 +156,19 @@ impl PendingAdmission<'_> {
         };
         // What was found may have been deleted meanwhile.
         Ok(found.unwrap_or_else(History::new))
+    }
+
+    /// The history of a request whose client has compacted its context, and that waited behind another turn: a branch
+    /// after the turn with which the conversation ended before. `None` if that is deleted or has changed.
+    pub(super) async fn compacted_after(&self, scope: &Scope, turn: TurnId) -> Result<Option<History>, GatewayError> {
+        let alias = own_alias(&turn.as_run().to_string())?;
+        let opened = self.gateway.store.open(scope, &alias, Namespace::Session, Extent::At(turn)).await?;
+        let Some(before) = opened.filter(|before| before.whole) else { return Ok(None) };
+        let recognised = recognise(&self.request.input.messages, transcript(&before), Connection::None);
+        let Some(Recognised::Replaced(mut replacement)) = recognised else { return Ok(None) };
+        carry_up_to_base(&mut replacement, &before);
+        let known = KnownPart::Replaced(Box::new(replacement));
+        Ok(Some(History { before: Some(before), target: Target::Branch { source: turn }, known, ..History::new() }))
     }
 
     /// The conversation in memory that ends with the last answer of the request. The admission checks that a search
@@ -153,7 +209,11 @@ impl PendingAdmission<'_> {
         }
         let ends: Vec<HistoryEnd> = asked.answers.iter().map(|(_, end)| *end).collect();
         let known = |found: FoundHistory, skipped: usize| {
-            Located::After(found.turn, KnownPart::First(asked.answers[skipped + found.end].0))
+            let known = KnownPart::First(asked.answers[skipped + found.end].0);
+            match found.is_inherited {
+                true => Located::InBranch(found.conversation, found.turn, known),
+                false => Located::After(found.turn, known),
+            }
         };
         let last = ends.first().copied();
         let mut found = self.find(scope, &within, [asked.whole].into_iter().chain(last).collect()).await?;
@@ -271,6 +331,17 @@ impl PendingAdmission<'_> {
         let last = answers.filter(|message| message.said.role == Role::Assistant).last();
         Ok(last.and_then(|message| message.said.payload.text()))
     }
+}
+
+/// The turn with whose answer the known part of a compacted context ends. `None` if it ends with no answer.
+pub(super) fn end_of_compacted(
+    request: &[Utterance],
+    replacement: &Replacement,
+    before: Option<&Snapshot>,
+) -> Option<TurnId> {
+    let last = request.get(replacement.new_from.checked_sub(1)?).filter(|said| said.role == Role::Assistant)?;
+    let stored = before?.messages.iter().rev().find(|message| message.said.is_repeated_by(last))?;
+    Some(stored.turn)
 }
 
 /// Carries the messages that an earlier compaction has replaced, and that the client still sends after its own.

@@ -40,7 +40,7 @@ pub(super) fn refused(refusal: &Refusal) -> GatewayError {
         Refusal::SessionKeyConflict => GatewayError::SessionKey(KeyProblem::Conflict),
         Refusal::Busy(running) => GatewayError::busy(running),
         Refusal::QueueFull { limit } => {
-            GatewayError::Overloaded(format!("{limit} turns of this conversation wait already, which is the limit"))
+            GatewayError::overloaded(format!("{limit} turns of this conversation wait already, which is the limit"))
         }
         Refusal::IdempotencyMismatch => GatewayError::Conflict(Conflict::IdempotencyMismatch),
         Refusal::Ended => GatewayError::Conflict(Conflict::Ended),

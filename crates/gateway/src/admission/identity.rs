@@ -24,14 +24,15 @@ pub(crate) fn retry_identity(
     let route = identity.route.as_bytes();
     // Equal requests of two chats are two requests.
     let is_unnamed = request.destination.conversation == ConversationRef::ByHistory;
-    let chat = request.destination.chat.filter(|_| is_unnamed).map(|chat| chat.0.0).unwrap_or_default();
+    let chat = request.destination.chat.filter(|_| is_unnamed).map(|chat| chat.0.0);
     let who = [&tenant[..], &key, session_key.as_bytes(), user.as_bytes()];
-    let what = [route, alias.as_bytes(), &chat, &identity.body];
+    let what = [route, alias.as_bytes(), &chat.unwrap_or_default(), &identity.body];
     let Digest(fingerprint) = Digest::of_fields(who.into_iter().chain(what));
-    let scope_of =
-        |name: &str, wanted: &str| Digest::of_fields([&tenant[..], &key, route, name.as_bytes(), wanted.as_bytes()]).0;
+    // A chat stands for its conversation, so equal keys of two chats are two keys.
+    let named = chat.as_ref().map_or(alias.as_bytes(), |chat| &chat[..]);
+    let scope_of = |name: &[u8], wanted: &str| Digest::of_fields([&tenant[..], &key, route, name, wanted.as_bytes()]).0;
     let idempotency = identity.idempotency_key.as_ref().map(|wanted| Idempotency {
-        scopes: [scope_of(alias, wanted), scope_of(&conversation.to_string(), wanted)],
+        scopes: [scope_of(named, wanted), scope_of(conversation.to_string().as_bytes(), wanted)],
         body: identity.body,
     });
     let unseen = identity.sdk_attempt > 0 && shows_unseen_answer(request, before);

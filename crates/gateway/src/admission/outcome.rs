@@ -5,6 +5,7 @@ use herma_model::{Alias, ConversationId, HistoryDigest, Resolution, TurnId};
 use herma_store::{AdmitOutcome, Refusal, Running, Scope};
 
 use crate::admission::ask::{AdmissionContext, AskProgress, Opening};
+use crate::admission::by_history::end_of_compacted;
 use crate::admission::failure::refused;
 use crate::admission::{Admitted, AdmittedTurn, PendingAdmission, own_alias};
 use crate::error::GatewayError;
@@ -131,6 +132,17 @@ impl<'a> PendingAdmission<'a> {
         progress: &mut AskProgress,
         waiting: &mut Waiting<'a>,
     ) {
+        if let Some(replacement) = &context.replacement {
+            let messages = &self.request.input.messages;
+            progress.compacted_after = end_of_compacted(messages, replacement, context.before.as_ref());
+        }
+        if self.request.shows_its_own_history_alone() {
+            // It waits as a turn of its own. If others are answered meanwhile, its history leads to a branch.
+            if progress.repeated.is_some() {
+                progress.search_again(self.request);
+            }
+            return;
+        }
         progress.repeated = match waiting.ticket {
             // In its first round in the queue the request's own id becomes visible, unless it waits under another one.
             None if self.request.is_visible_while_queued() => attempt_of,

@@ -26,6 +26,8 @@ const MOST_DRAFTS: usize = 256;
 /// A conversation that is to be compacted.
 #[derive(Clone, Copy)]
 pub(crate) struct Case<'a> {
+    /// The id of the compaction, if one is made.
+    pub(crate) id: CompactionId,
     pub(crate) tenant: TenantId,
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) load: Load,
@@ -39,6 +41,14 @@ pub(crate) struct Case<'a> {
     pub(crate) trigger: CompactionTrigger,
     /// True if the caller only wants to know what would happen.
     pub(crate) dry_run: bool,
+    /// Is told when a summary is asked for.
+    pub(crate) begun: Option<&'a dyn CompactionListener>,
+}
+
+/// Hears that a compaction has begun.
+pub(crate) trait CompactionListener: Send + Sync {
+    /// A summary is asked for. It may still fail.
+    fn begun(&self, compaction: CompactionId);
 }
 
 impl<'a> Case<'a> {
@@ -247,6 +257,9 @@ impl Gateway {
             limit,
             timeout: self.settings.compaction.timeout,
         };
+        if let Some(listener) = case.begun {
+            listener.begun(case.id);
+        }
         let made = self.summarise(&task).await;
         let cost = made.as_ref().map_or_else(|(_, cost)| cost, |summary| &summary.cost);
         self.count_side_usage(case.tenant, case.conversation(), &model, cost.usage);
@@ -264,7 +277,7 @@ impl Gateway {
                 }
                 self.compactor.count.failed();
                 self.store.record_failed(FailedCompaction {
-                    id: mint::compaction(),
+                    id: case.id,
                     tenant: case.tenant,
                     conversation: case.conversation(),
                     mode: case.mode,
@@ -323,7 +336,7 @@ impl Draft {
         let cost = &self.summary.cost;
         let SummaryBasis { base, rewrites } = case.basis();
         NewCompaction {
-            id: mint::compaction(),
+            id: case.id,
             authority,
             base,
             rewrites,

@@ -13,6 +13,8 @@ use super::summarise::NoSummary;
 use super::{Load, exceeded, longer_than};
 use crate::crash;
 use crate::gateway::Gateway;
+use crate::log::TurnLog;
+use crate::mint;
 use crate::request::TurnRequest;
 
 /// Whether the context of a turn fits.
@@ -66,6 +68,7 @@ impl Gateway {
         snapshot: &'a Snapshot,
         lease: Lease,
         need: &'a Need,
+        log: &'a TurnLog,
     ) -> Fit<'a> {
         let model = self.settings.resolve_model(request.options.model.as_deref());
         let load = Load::of(request, Some(snapshot), &[]);
@@ -93,6 +96,7 @@ impl Gateway {
             };
         };
         let case = Case {
+            id: mint::compaction(),
             tenant: request.caller.principal.tenant,
             snapshot,
             load,
@@ -102,6 +106,7 @@ impl Gateway {
             mode,
             trigger,
             dry_run: false,
+            begun: Some(log),
         };
         Fit::NeedsCompaction(Box::new(Overflow { case, need, lease, model: model.name }))
     }

@@ -16,9 +16,10 @@ use herma_store::{
 use herma_turn::compaction::{size, system_tokens};
 use herma_turn::summary::Unusable;
 use herma_wire::resource::CompactionPreview;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::draft::{Case, NoDraft};
+use super::draft::{Case, CompactionListener, NoDraft};
 use super::summarise::NoSummary;
 use super::{Load, transcript};
 use crate::error::{Conflict, GatewayError, Missing, UndoProblem};
@@ -41,6 +42,14 @@ pub struct CompactionRequest {
     pub model: Option<String>,
     /// The revision at which the conversation has to be, if the request says so.
     pub expected: Option<ExpectedRevision>,
+    /// Gets the id of the compaction when its summary is asked for.
+    pub begun: Option<watch::Sender<Option<CompactionId>>>,
+}
+
+impl CompactionListener for watch::Sender<Option<CompactionId>> {
+    fn begun(&self, compaction: CompactionId) {
+        self.send_replace(Some(compaction));
+    }
 }
 
 impl CompactionRequest {
@@ -229,6 +238,7 @@ impl Gateway {
         let front = system_tokens(&snapshot.system);
         let total = size(front, transcript(snapshot), snapshot.counted);
         Case {
+            id: mint::compaction(),
             tenant: request.principal.tenant,
             snapshot,
             load: Load { total, front },
@@ -238,6 +248,7 @@ impl Gateway {
             mode: request.mode.or(self.settings.compaction.mode).unwrap_or(CompactionMode::Split),
             trigger: CompactionTrigger::Manual,
             dry_run: false,
+            begun: request.begun.as_ref().map(|begun| begun as &dyn CompactionListener),
         }
     }
 }

@@ -24,8 +24,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use herma_model::compaction::CompactionOutcome;
 use herma_model::tokens::{self, Counted};
 use herma_model::turn::FailureCode;
-use herma_model::{Compaction, Message, Payload, TurnFailure, Utterance};
-use herma_store::{Compacted, Snapshot};
+use herma_model::{Alias, Compaction, Message, Payload, Principal, TurnFailure, Utterance};
+use herma_store::{Compacted, Pin, Snapshot};
 use herma_turn::compaction::{size, system_tokens};
 use herma_turn::{Budget, Transcript};
 
@@ -35,6 +35,7 @@ use crate::models::{ModelServers, ResolvedModel};
 use crate::request::TurnRequest;
 
 use cool_down::CoolDown;
+pub(crate) use draft::CompactionListener;
 use draft::Drafts;
 use summarise::{Summarised, SummaryTask};
 
@@ -132,7 +133,28 @@ impl Load {
     }
 }
 
+/// How full a model's context is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ContextSize {
+    /// Tokens of what the model would be shown, as far as the model server has counted them; the rest is estimated.
+    pub used: u64,
+    /// How many tokens fit. `None` if that is not set.
+    pub window: Option<u64>,
+}
+
 impl Gateway {
+    /// How full the context of a conversation is, for this model. Cancel-safe.
+    pub async fn context_size(
+        &self,
+        principal: &Principal,
+        alias: &Alias,
+        model: Option<&str>,
+    ) -> Result<ContextSize, GatewayError> {
+        let snapshot = self.sessions(principal).snapshot(alias, Pin::Head).await?;
+        let used = size(system_tokens(&snapshot.system), transcript(&snapshot), snapshot.counted);
+        Ok(ContextSize { used, window: self.settings.resolve_model(model).window.map(u64::from) })
+    }
+
     /// Compactions of this process so far.
     pub fn compactions(&self) -> Compactions {
         let Count { applied, trimmed, failed } = &self.compactor.count;

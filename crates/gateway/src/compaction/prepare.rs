@@ -16,6 +16,7 @@ use tokio::sync::{Notify, Semaphore, watch};
 use super::Load;
 use super::draft::{Case, SummaryBasis};
 use crate::gateway::Gateway;
+use crate::mint;
 use crate::models::{ModelServers, PerServer, ServerId};
 use crate::request::TurnRequest;
 
@@ -126,6 +127,7 @@ pub(crate) fn prepare(gateway: &Arc<Gateway>, request: &TurnRequest, snapshot: &
     let (gateway, snapshot, model) = (Arc::clone(gateway), snapshot.clone(), request.options.model.clone());
     tokio::spawn(async move {
         let case = Case {
+            id: mint::compaction(),
             tenant,
             snapshot: &snapshot,
             load,
@@ -135,6 +137,7 @@ pub(crate) fn prepare(gateway: &Arc<Gateway>, request: &TurnRequest, snapshot: &
             mode,
             trigger: CompactionTrigger::Threshold,
             dry_run: false,
+            begun: None,
         };
         gateway.prepare(case).await;
         drop(permit);

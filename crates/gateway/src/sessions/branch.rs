@@ -24,15 +24,17 @@ pub struct NewFork {
     pub title: Option<String>,
     /// The client's metadata, a JSON object.
     pub metadata: Option<Arc<str>>,
+    /// The directory that the person works in. If it is not given, that of the source.
+    pub cwd: Option<Arc<str>>,
 }
 
 impl Sessions<'_> {
     /// Makes a branch without messages of its own. Its source stays as it is. Durable when it returns.
     pub async fn branch(&self, new: NewFork) -> Result<ConversationRow, GatewayError> {
-        let NewFork { origin, source, at, alias, title, metadata } = new;
+        let NewFork { origin, source, at, alias, title, metadata, cwd } = new;
         let creation = self.creation(SessionKind::Branch, origin);
         let (scope, now) = (self.scope.clone(), mint::now());
-        let branch = NewBranch { scope, source, at, alias, creation, title, metadata, now };
+        let branch = NewBranch { scope, source, at, alias, creation, title, metadata, cwd, now };
         Err(match self.store.branch(branch).await? {
             BranchOutcome::Made(row) => return Ok(*row),
             BranchOutcome::NotFound => GatewayError::unknown(),

@@ -26,19 +26,30 @@ pub struct NewSession {
     pub title: Option<String>,
     /// The client's metadata, a JSON object.
     pub metadata: Option<Arc<str>>,
+    /// The directory that the person works in.
+    pub cwd: Option<Arc<str>>,
 }
 
 impl NewSession {
     /// A person's own conversation, under a session key if there is one.
     pub const fn main(origin: Origin, session_key: Option<SessionKey>) -> Self {
-        Self { origin, alias: None, kind: SessionKind::Main, parent: None, session_key, title: None, metadata: None }
+        Self {
+            origin,
+            alias: None,
+            kind: SessionKind::Main,
+            parent: None,
+            session_key,
+            title: None,
+            metadata: None,
+            cwd: None,
+        }
     }
 }
 
 impl Sessions<'_> {
     /// Makes a conversation without messages. A branch begins with the messages of its parent. Durable when it returns.
     pub async fn create(&self, new: NewSession) -> Result<ConversationRow, GatewayError> {
-        let NewSession { origin, alias, kind, parent, session_key, title, metadata } = new;
+        let NewSession { origin, alias, kind, parent, session_key, title, metadata, cwd } = new;
         if session_key.as_ref().is_some_and(|key| !self.scope.keys.allows(key)) {
             return Err(GatewayError::SessionKey(KeyProblem::NotAllowed));
         }
@@ -48,7 +59,7 @@ impl Sessions<'_> {
         }
         let creation = Creation { parent, ..self.creation(kind, origin) };
         let (scope, now) = (self.scope.clone(), mint::now());
-        let new = NewConversation { scope, alias, creation, session_key, title, metadata, now };
+        let new = NewConversation { scope, alias, creation, session_key, title, metadata, cwd, now };
         Err(match self.store.create(new).await? {
             CreateOutcome::Made(row) => return Ok(*row),
             CreateOutcome::Exists => GatewayError::Conflict(Conflict::Exists),

@@ -54,6 +54,14 @@ impl Offered {
         }
     }
 
+    /// Whether it is marked as one that changes nothing.
+    pub(crate) fn is_read_only(&self) -> bool {
+        match self {
+            Self::Server(tool) => tool.read_only,
+            Self::BuiltIn(tool) => *tool != BuiltIn::DelegateTask,
+        }
+    }
+
     /// The tool as chat completions describe one.
     fn definition(&self) -> Value {
         let (description, parameters) = match self {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use herma_model::generation::ToolCall;
-use herma_model::{Answer, ApprovalAnswer, ApprovalChoice, EarlierCall, OwnCall};
+use herma_model::{Answer, ApprovalAnswer, ApprovalChoice, EarlierCall, OwnCall, ToolMode};
 use herma_store::StoreError;
 use herma_tools::Approval;
 
@@ -74,6 +74,10 @@ impl StoredTurn<'_> {
         for call in own {
             planned.push(self.plan_call(call).await?);
         }
+        let most = self.most_output(planned.len());
+        for planned in planned.iter_mut().filter(|planned| planned.call.delegates()) {
+            planned.call.max_output = Some(most);
+        }
         // No call is made before all questions are answered.
         let waits = planned.iter().any(|planned| matches!(planned.then, Then::Ask));
         for planned in planned.iter_mut().filter(|_| waits) {
@@ -95,6 +99,7 @@ impl StoredTurn<'_> {
                 tool: Arc::from(tool),
                 asks: false,
                 waits: false,
+                max_output: None,
             },
             name: Arc::from(call.name.as_str()),
             arguments: Arc::from(call.arguments.as_str()),
@@ -105,10 +110,15 @@ impl StoredTurn<'_> {
     }
 
     async fn decide(&self, offered: &Offered) -> Result<Then, StoreError> {
-        match offered.approval() {
-            Approval::Auto => return Ok(Then::Make(offered.clone())),
-            Approval::Deny => return Ok(Then::Settle(wording::denied("the operator does not allow this tool"))),
-            Approval::Ask => {}
+        match (offered.approval(), self.request.options.tool_mode) {
+            (Approval::Deny, _) => {
+                return Ok(Then::Settle(wording::denied("the operator does not allow this tool")));
+            }
+            (_, Some(ToolMode::ReadOnly)) if !offered.is_read_only() => {
+                return Ok(Then::Settle(wording::denied("the session is read-only")));
+            }
+            (Approval::Auto, _) | (Approval::Ask, Some(ToolMode::Auto)) => return Ok(Then::Make(offered.clone())),
+            (Approval::Ask, _) => {}
         }
         let (tenant, conversation) = (self.request.caller.principal.tenant, self.turn.session.facts.id);
         if self.gateway.store.is_granted(tenant, conversation, offered.server(), offered.tool()).await? {

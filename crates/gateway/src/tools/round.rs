@@ -134,7 +134,7 @@ impl StoredTurn<'_> {
 
     /// Most characters of each of so many results: what the operator set, but never more than a part of the context
     /// window, so that a turn with large results goes on.
-    fn most_output(&self, results: usize) -> usize {
+    pub(super) fn most_output(&self, results: usize) -> usize {
         let most = self.gateway.settings.tools.max_output;
         let Some(window) = self.model().window.and_then(|tokens| usize::try_from(tokens).ok()) else { return most };
         most.min((window / results.max(1)).max(LEAST_OUTPUT))

@@ -1,7 +1,7 @@
-//! Results of calls in Herma's own words, and results that are cut.
+//! Results of calls in Herma's own words, and as they are stored.
 
 use herma_model::CallStatus;
-use herma_model::tool::UNCERTAIN;
+use herma_model::tool::{UNCERTAIN, cut};
 use herma_tools::CallEnd;
 
 /// How a call ended: its status, and the text that the model sees.
@@ -38,24 +38,9 @@ fn sentence(text: &str) -> String {
     if text.ends_with(['.', '!', '?']) { text.to_owned() } else { format!("{text}.") }
 }
 
-/// A text of at most this many characters. What is left out is said.
-pub(crate) fn cut(mut text: String, most: usize) -> String {
-    let Some((end, _)) = text.char_indices().nth(most) else { return text };
-    let all = text.chars().count();
-    text.truncate(end);
-    text.push_str(&format!("\n[The result was cut here: {most} of {all} characters are shown.]"));
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_result_is_cut_between_characters_and_says_so() {
-        assert_eq!(cut("äöü".to_owned(), 3), "äöü");
-        assert_eq!(cut("äöü".to_owned(), 2), "äö\n[The result was cut here: 2 of 3 characters are shown.]");
-    }
 
     #[test]
     fn each_end_has_its_status_and_words() {

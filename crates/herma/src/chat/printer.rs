@@ -57,7 +57,8 @@ impl AnswerPrinter {
         self.text(&rest)
     }
 
-    fn text(&mut self, text: &str) -> io::Result<()> {
+    /// Prints text of a message.
+    pub(super) fn text(&mut self, text: &str) -> io::Result<()> {
         if text.is_empty() {
             return Ok(());
         }

@@ -135,6 +135,7 @@ impl Talk<'_> {
                     session.iter().for_each(|session| self.conversation.note_session(&session.facts));
                 }
                 TurnEvent::Step { step, session, .. } => self.step(&mut turn, &step, &session).await?,
+                TurnEvent::Text(run) => turn.printer.text(run.whole())?,
                 TurnEvent::Delta(delta) => turn.printer.delta(&delta)?,
                 TurnEvent::Finished(finished) => {
                     turn.printer.finish(&finished)?;

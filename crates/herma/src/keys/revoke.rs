@@ -26,7 +26,7 @@ pub(crate) fn run(common: Common, flags: &RevokeFlags) -> anyhow::Result<ExitCod
         store.close().await;
         let tenant = &key.tenant_name;
         output::note(&match revoked {
-            true => format!("{} of tenant {tenant} is revoked; running servers notice within two seconds", key.id),
+            true => format!("{} of tenant {tenant} is revoked; running servers notice within a second", key.id),
             false => format!("{} of tenant {tenant} was revoked before", key.id),
         });
         Ok(ExitCode::SUCCESS)

@@ -10,8 +10,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use herma_config::Config;
-use herma_gateway::access::{DEFAULT_TENANT, MintedKey};
-use herma_model::KeyScope;
+use herma_gateway::access::{DEFAULT_TENANT, KeyGrant, MintedKey};
 use herma_store::Store;
 
 use crate::{output, setup};
@@ -27,7 +26,7 @@ pub(super) async fn make(config: &Config, store: &dyn Store, address: SocketAddr
     save(&path, &key.secret).with_context(|| {
         format!("cannot save the first key as {}; make the directory writable, or set HERMA_API_KEY", path.display())
     })?;
-    key.store(store, DEFAULT_TENANT, KeyScope::All).await?;
+    key.store(store, KeyGrant::of(DEFAULT_TENANT)).await?;
     output::note(&introduction(&path, &key.secret, address));
     Ok(())
 }

@@ -17,6 +17,7 @@ pub(super) async fn make(sessions: &Sessions<'_>, source: &Alias, flags: &Branch
         alias: flags.name.clone(),
         title: flags.title.clone(),
         metadata: None,
+        cwd: None,
     };
     let row = sessions.branch(branch).await?;
     if flags.session.shared.json {

@@ -41,8 +41,14 @@ async fn compact(config: Config, mut flags: CompactFlags) -> anyhow::Result<Exit
 
 async fn ask(gateway: &Arc<Gateway>, principal: Principal, flags: &CompactFlags) -> anyhow::Result<()> {
     let CompactFlags { session, dry_run, mode, model } = flags;
-    let request =
-        CompactionRequest { principal, alias: session.id.clone(), mode: *mode, model: model.clone(), expected: None };
+    let request = CompactionRequest {
+        principal,
+        alias: session.id.clone(),
+        mode: *mode,
+        model: model.clone(),
+        expected: None,
+        begun: None,
+    };
     let explained = explain::explained(&session.id);
     if *dry_run {
         let seen = gateway.preview_compaction(request).await.map_err(explained)?;

@@ -8,7 +8,7 @@ use anyhow::bail;
 use herma_config::{Config, Overrides};
 use herma_gateway::access::DEFAULT_TENANT;
 use herma_gateway::{Gateway, Sessions, now, rows};
-use herma_model::{Alias, KeyScope, Principal, TenantId};
+use herma_model::{Alias, Principal, TenantId};
 use herma_store::{ConversationRow, Store};
 
 use super::explain::explained;
@@ -64,7 +64,7 @@ pub(super) async fn open(config: &Config, tenant_name: &str) -> anyhow::Result<(
     };
     let tenant = tenant(&*store, tenant_name).await?;
     let tenant_name = Arc::from(tenant_name);
-    let operator = Principal { tenant, tenant_name, key: None, session_keys: KeyScope::All };
+    let operator = Principal::operator(tenant, tenant_name);
     Ok((store, operator))
 }
 

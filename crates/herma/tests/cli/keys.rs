@@ -1,4 +1,4 @@
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::Terminal;
 
@@ -24,7 +24,7 @@ fn keys_are_listed_without_their_secrets_and_revoked_by_a_unique_beginning() {
     assert!(!listed.stdout.contains(&secret));
     assert_eq!(keys[0]["begins_with"].as_str().unwrap(), &secret[..9]);
     assert_eq!(keys[0].get("session_keys"), None);
-    assert_eq!(keys[1]["session_keys"], serde_json::json!(["agent:*", "x"]));
+    assert_eq!(keys[1]["session_keys"], json!(["agent:*", "x"]));
     let id = keys[0]["id"].as_str().unwrap();
 
     // Ids begin with the time, so one digit cannot distinguish two keys of the same day.
@@ -42,7 +42,7 @@ fn keys_are_listed_without_their_secrets_and_revoked_by_a_unique_beginning() {
     exit 0
     --- stdout
     --- stderr
-    key_<1> of tenant default is revoked; running servers notice within two seconds
+    key_<1> of tenant default is revoked; running servers notice within a second
     ");
     let again = terminal.run(&["keys", "revoke", id]);
     insta::assert_snapshot!(again.transcript(), @"
@@ -58,9 +58,9 @@ fn keys_are_listed_without_their_secrets_and_revoked_by_a_unique_beginning() {
     insta::assert_snapshot!(listed.join("\n"), @"
     exit 0
     --- stdout
-    ID | TENANT | BEGINS WITH | SESSION KEYS | CREATED | REVOKED
-    key_<1> | default | hk-<1> | all | MOMENT | MOMENT
-    key_<2> | web | hk-<2> | agent:*,x | MOMENT | -
+    ID | TENANT | BEGINS WITH | SESSION KEYS | LIMITS | CREATED | EXPIRES | REVOKED
+    key_<1> | default | hk-<1> | all | - | MOMENT | - | MOMENT
+    key_<2> | web | hk-<2> | agent:*,x | - | MOMENT | - | -
     --- stderr
     ");
 }
@@ -72,7 +72,7 @@ fn looking_for_keys_makes_no_store() {
     exit 0
     --- stdout
     --- stderr
-    there are no keys; make one with `herma keys create --tenant default`
+    there are no keys; make one with `herma keys create`
     ");
     assert_eq!(terminal.run(&["keys", "list", "--json"]).answer(), "[]");
     assert_eq!(terminal.run(&["keys", "revoke", "key_1"]).code, 1);
@@ -96,4 +96,24 @@ fn an_empty_pattern_is_refused_rather_than_read_as_all() {
     let said = Terminal::new().run(&["keys", "create", "--tenant", "web", "--session-keys", " , "]);
     assert_eq!((said.code, said.stdout.as_str()), (2, ""));
     assert!(said.stderr.contains("leave the flag out to allow every session key"), "{}", said.stderr);
+}
+
+#[test]
+fn a_key_with_limits_is_listed_with_them() {
+    let terminal = Terminal::new();
+    let limits = ["--read-only", "--expires", "30d", "--rate", "60/min", "--max-turns", "4"];
+    terminal.run(&[&["keys", "create"], &limits[..]].concat()).answer();
+    let listed: Value = serde_json::from_str(terminal.run(&["keys", "list", "--json"]).answer()).unwrap();
+    let key = &listed[0];
+    for (field, value) in
+        [("tenant", json!("default")), ("read_only", json!(true)), ("rate", json!("60/min")), ("max_turns", json!(4))]
+    {
+        assert_eq!(key[field], value, "{key}");
+    }
+    assert!(key["expires_at"].as_str() > key["created_at"].as_str(), "{key}");
+    let table = terminal.run(&["keys", "list"]).transcript();
+    assert!(table.contains("read only, 60/min, 4 turns"), "{table}");
+    for wrong in [["--rate", "60"], ["--expires", "soon"], ["--expires", "0d"], ["--max-turns", "0"]] {
+        assert_eq!(terminal.run(&[&["keys", "create"], &wrong[..]].concat()).code, 2, "{wrong:?}");
+    }
 }

@@ -7,11 +7,15 @@ mod doctor;
 mod import;
 mod interrupt;
 mod keys;
+#[cfg(target_os = "linux")]
+mod questions;
 mod redacted;
 mod serve;
 mod sessions;
 mod store;
 mod tools;
+#[cfg(target_os = "linux")]
+mod typed;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -38,7 +38,7 @@ fn a_newer_database_is_refused_and_left_as_it_is() {
             exit 1
             --- stdout
             --- stderr
-            error: DATA/herma.db was written by a newer Herma (schema 99, this one knows 24); nothing was changed. Use the newer program
+            error: DATA/herma.db was written by a newer Herma (schema 99, this one knows 28); nothing was changed. Use the newer program
             ");
         }
         assert!(fs::read(&database).unwrap() == before);

@@ -1,6 +1,6 @@
 //! No data crosses tenants. Within a tenant, a restricted key sees only its own session keys.
 
-use herma_gateway::access::create_key;
+use herma_gateway::access::{KeyGrant, create_key};
 use herma_model::KeyScope;
 use herma_store::Store;
 use herma_store_sqlite::SqliteStore;
@@ -12,7 +12,7 @@ use crate::support::{CHAT, Cluster, ask, named, retry, send, transcript};
 /// A client with a new key of a tenant. The key is created outside the gateway process, in the same database.
 async fn key_of(cluster: &Cluster, tenant: &str, session_keys: Option<&str>) -> Client {
     let store = SqliteStore::open(&cluster.herma.data().join("herma.db")).unwrap();
-    let key = create_key(&store, tenant, KeyScope::parse(session_keys)).await.unwrap();
+    let key = create_key(&store, KeyGrant::of(tenant).for_session_keys(KeyScope::parse(session_keys))).await.unwrap();
     store.close().await;
     Client::new(cluster.herma.base_url()).key(&key.secret)
 }

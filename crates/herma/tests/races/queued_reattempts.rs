@@ -13,6 +13,11 @@ enum Api {
     Responses,
 }
 
+/// A response that names no conversation is not among them: it shows the model its own history alone, so behind another
+/// turn it becomes a branch.
+const KEEPING_THEIR_ID: [(Api, RetryMark); 3] =
+    [(Api::Runs, RetryMark::Key), (Api::Responses, RetryMark::Key), (Api::Runs, RetryMark::Sdk)];
+
 impl Api {
     const ALL: [Self; 2] = [Self::Runs, Self::Responses];
 
@@ -88,8 +93,7 @@ async fn turns(client: &Client, object: &Value) -> (Vec<String>, Vec<bool>) {
 
 #[tokio::test]
 async fn a_retry_that_waits_keeps_the_first_id() {
-    for (api, again) in [RetryMark::Key, RetryMark::Sdk].into_iter().flat_map(|again| Api::ALL.map(|api| (api, again)))
-    {
+    for (api, again) in KEEPING_THEIR_ID {
         let cluster = Cluster::start().await;
         let elsewhere = cluster.another().await;
         let client = cluster.herma.client();
@@ -121,6 +125,23 @@ async fn a_retry_that_waits_keeps_the_first_id() {
 }
 
 #[tokio::test]
+async fn a_retry_of_a_response_without_a_name_shows_the_model_no_other_words() {
+    let cluster = Cluster::start().await;
+    let client = cluster.herma.client();
+    let failed = Api::Responses.fail(&cluster, RetryMark::Sdk).await;
+    let (gate, other) = cluster.hold(cluster.session(conversation(&failed)), ask("two")).await;
+    let second = Api::Responses.ask_again(client.clone(), RetryMark::Sdk, 1).await;
+    Api::Responses.until(&client, &second, "completed").await;
+    assert_eq!(cluster.upstream.last_request().transcript(), ["user: one"]);
+    assert_ne!(conversation(&second), conversation(&failed));
+    gate.open();
+    other.await.unwrap().expect(200);
+    let shown = client.get(&Api::Responses.path(&failed)).await.expect(200);
+    assert_eq!(shown["status"], "failed", "the first id stays as it was");
+    cluster.stored().until_settled().await;
+}
+
+#[tokio::test]
 async fn a_retry_goes_on_in_place_if_the_other_turn_is_refused() {
     for api in Api::ALL {
         let cluster = Cluster::start().await;
@@ -143,8 +164,7 @@ async fn a_retry_goes_on_in_place_if_the_other_turn_is_refused() {
 
 #[tokio::test]
 async fn a_retry_whose_process_dies_while_it_waits_has_failed_as_before() {
-    for (api, again) in [RetryMark::Key, RetryMark::Sdk].into_iter().flat_map(|again| Api::ALL.map(|api| (api, again)))
-    {
+    for (api, again) in KEEPING_THEIR_ID {
         let mut cluster = Cluster::start().await;
         let elsewhere = cluster.another().await;
         let failed = api.fail(&cluster, again).await;

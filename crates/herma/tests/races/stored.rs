@@ -22,9 +22,12 @@ impl Stored {
         connection.query_row(query, [], |row| row.get(0)).unwrap()
     }
 
-    /// Turns in this state.
+    /// Turns in this state. Running ones may not be written out.
     pub(crate) fn turns(&self, state: &str) -> i64 {
-        self.count(&format!("SELECT count(*) FROM turns WHERE state = '{state}'"))
+        self.count(&format!(
+            "SELECT (SELECT count(*) FROM turns WHERE state = '{state}')
+             + (SELECT count(*) FROM admissions WHERE '{state}' = 'running')"
+        ))
     }
 
     /// The primary key of the newest queued turn; 0 if none is queued.

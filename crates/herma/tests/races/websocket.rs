@@ -1,7 +1,6 @@
 //! A WebSocket whose client leaves, or whose server stops.
 
-use herma_gateway::access::create_key;
-use herma_model::KeyScope;
+use herma_gateway::access::{KeyGrant, create_key};
 use herma_store::Store;
 use herma_store_sqlite::SqliteStore;
 use herma_testkit::upstream::Pace;
@@ -94,7 +93,7 @@ async fn a_turn_on_a_connection_is_shown_to_its_end_before_the_server_stops() {
 async fn a_key_that_is_revoked_starts_no_more_turns() {
     let cluster = Cluster::start().await;
     let store = SqliteStore::open(&cluster.herma.data().join("herma.db")).unwrap();
-    let key = create_key(&store, "elsewhere", KeyScope::All).await.unwrap();
+    let key = create_key(&store, KeyGrant::of("elsewhere")).await.unwrap();
     let client = Client::new(cluster.herma.base_url()).key(&key.secret);
     let mut socket = client.websocket(RESPONSES).await.expect("an upgrade");
     socket.send(&create("one")).await;

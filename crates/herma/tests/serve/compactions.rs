@@ -1,7 +1,6 @@
 //! The ledger of compactions, compactions on request, undo, and pinned messages.
 
-use herma_gateway::access::create_key;
-use herma_model::KeyScope;
+use herma_gateway::access::{KeyGrant, create_key};
 use herma_store::Store;
 use herma_store_sqlite::SqliteStore;
 use herma_testkit::{Answer, Client, Herma, Launch};
@@ -323,7 +322,7 @@ async fn ids_that_lead_nowhere_are_not_found_and_nothing_crosses_tenants() {
         }
     }
     let store = SqliteStore::open(&herma.data().join("herma.db")).expect("the store");
-    let key = create_key(&store, "elsewhere", KeyScope::All).await.expect("a key");
+    let key = create_key(&store, KeyGrant::of("elsewhere")).await.expect("a key");
     store.close().await;
     let stranger = Client::new(herma.base_url()).key(&key.secret);
     for (method, path) in strange_paths("trip", &message, &compaction) {

@@ -1,6 +1,6 @@
 //! `GET /api/events`: which events a stream has, from which position, and for which keys.
 
-use herma_gateway::access::create_key;
+use herma_gateway::access::{KeyGrant, create_key};
 use herma_model::{Alias, KeyScope};
 use herma_store::{Change, KEPT_EVENTS, Scope, Store};
 use herma_store_sqlite::SqliteStore;
@@ -238,8 +238,9 @@ async fn a_conversation_that_was_refused_late_gets_a_deleted_event() {
 async fn a_key_gets_only_events_of_conversations_that_it_may_read() {
     let gateway = TestGateway::start().await;
     let store = SqliteStore::open(&gateway.herma.data().join("herma.db")).unwrap();
-    let restricted = create_key(&store, "default", KeyScope::parse(Some("red:*"))).await.unwrap();
-    let stranger = create_key(&store, "elsewhere", KeyScope::All).await.unwrap();
+    let restricted =
+        create_key(&store, KeyGrant::of("default").for_session_keys(KeyScope::parse(Some("red:*")))).await.unwrap();
+    let stranger = create_key(&store, KeyGrant::of("elsewhere")).await.unwrap();
     store.close().await;
     let of = |secret: &str| Client::new(gateway.herma.base_url()).key(secret);
     let (restricted, stranger) = (of(&restricted.secret), of(&stranger.secret));
@@ -263,7 +264,7 @@ async fn a_key_gets_only_events_of_conversations_that_it_may_read() {
 async fn a_reader_whose_key_was_revoked_is_told_nothing_more() {
     let gateway = TestGateway::start().await;
     let store = SqliteStore::open(&gateway.herma.data().join("herma.db")).unwrap();
-    let key = create_key(&store, "default", KeyScope::All).await.unwrap();
+    let key = create_key(&store, KeyGrant::of("default")).await.unwrap();
     let mut stream = follow_from_now(&Client::new(gateway.herma.base_url()).key(&key.secret)).await;
     gateway.say("trip", "hello").await.expect(200);
     assert_eq!(lines(&mut stream, 1).await, ["session.created trip"]);

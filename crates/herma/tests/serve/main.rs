@@ -11,6 +11,7 @@ mod events;
 #[cfg(target_os = "linux")]
 mod health;
 mod import;
+mod key_limits;
 mod log;
 mod long;
 mod model_servers;

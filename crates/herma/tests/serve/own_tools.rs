@@ -2,6 +2,8 @@
 
 mod approvals;
 mod delegation;
+mod failing_servers;
+mod over_tls;
 mod rounds;
 
 use herma_testkit::{McpServer, Reply, ToolCall};

@@ -1,6 +1,6 @@
 //! Search, as a person uses it to find an old message.
 
-use herma_gateway::access::create_key;
+use herma_gateway::access::{KeyGrant, create_key};
 use herma_model::KeyScope;
 use herma_store::Store;
 use herma_store_sqlite::SqliteStore;
@@ -121,8 +121,11 @@ async fn search_finds_nothing_of_another_tenant_of_another_key_or_deleted() {
     let handle =
         keyed.post_json(CHAT, &chat(&[user("another secret")])).await.expect(200)["session"]["conversation_id"].clone();
     let store = SqliteStore::open(&gateway.herma.data().join("herma.db")).expect("the store");
-    let stranger = create_key(&store, "elsewhere", KeyScope::All).await.expect("a key").secret;
-    let narrow = create_key(&store, "default", KeyScope::parse(Some("agent:two"))).await.expect("a key").secret;
+    let stranger = create_key(&store, KeyGrant::of("elsewhere")).await.expect("a key").secret;
+    let narrow = create_key(&store, KeyGrant::of("default").for_session_keys(KeyScope::parse(Some("agent:two"))))
+        .await
+        .expect("a key")
+        .secret;
     let client = gateway.client();
     for indexed in [false, true] {
         if indexed {

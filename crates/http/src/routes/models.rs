@@ -19,37 +19,15 @@ pub(crate) struct Model {
     owned_by: String,
 }
 
-impl Model {
-    fn own(id: &str) -> Self {
-        Self { id: id.to_owned(), object: "model", created: 0, owned_by: "herma".to_owned() }
-    }
-}
-
 impl From<ModelInfo> for Model {
     fn from(info: ModelInfo) -> Self {
         Self { id: info.id, object: "model", created: info.created, owned_by: info.owned_by }
     }
 }
 
-/// The configured models first, then those that the model servers offer, by names that lead to them.
+/// Every model that a request can name.
 async fn all(app: &Shared) -> Vec<Model> {
-    let settings = app.gateway.settings();
-    let mut names: Vec<&str> = settings.models.names().collect();
-    if !settings.default_model.is_empty() && !names.contains(&settings.default_model.as_str()) {
-        names.insert(0, &settings.default_model);
-    }
-    let mut models: Vec<Model> = names.into_iter().map(Model::own).collect();
-    for (server, offered) in app.offered.list(app.gateway.servers()).await {
-        for info in offered {
-            let Some(id) = settings.name_of_listed(server, &info.id) else { continue };
-            let info = ModelInfo { id, ..info };
-            match models.iter_mut().find(|model| model.id == info.id) {
-                Some(known) => *known = info.into(),
-                None => models.push(info.into()),
-            }
-        }
-    }
-    models
+    app.gateway.offered_models().await.into_iter().map(Model::from).collect()
 }
 
 /// Every model that a request can name.

@@ -1,6 +1,7 @@
 //! What went wrong, in sentences that say what to do; and whether a call can have been carried out.
 
 use std::error::Error;
+use std::io;
 use std::time::Duration;
 
 use rmcp::ServiceError;
@@ -83,6 +84,11 @@ fn of_http(label: &str, url: &str, why: &StartFailure) -> String {
             "The MCP server `{label}` at {url} answers HTTP {code}. Check that `url` {settings} is the endpoint of an \
              MCP server over streamable HTTP."
         ),
+        None if is_untrusted(error) => format!(
+            "The certificate of the MCP server `{label}` at {url} is not trusted: {}. Name a file with the \
+             certificates that you trust in the environment variable SSL_CERT_FILE.",
+            root(error)
+        ),
         None if is_connect(error) => format!(
             "The MCP server `{label}` at {url} cannot be reached: {}. Check `url` {settings}, and that the server \
              runs.",
@@ -149,7 +155,7 @@ fn of_sending(label: &str, error: &(dyn Error + Send + Sync + 'static)) -> CallF
     let error: &(dyn Error + 'static) = error;
     let not_made = |lost, why: String| CallFailure { end: CallEnd::NotMade(why), lost };
     let uncertain = |why: String| CallFailure { end: CallEnd::Uncertain(why), lost: false };
-    if error.is::<std::io::Error>() {
+    if error.is::<io::Error>() {
         return not_made(true, format!("The MCP server `{label}` does not take calls any more."));
     }
     match (status(error), error.downcast_ref::<HttpError>()) {
@@ -215,11 +221,23 @@ fn is_connect(error: &(dyn Error + 'static)) -> bool {
     })
 }
 
+/// Whether the server's certificate was refused.
+fn is_untrusted(error: &(dyn Error + 'static)) -> bool {
+    chain(client_error(error)).any(|error| match error.downcast_ref::<io::Error>() {
+        Some(error) => error.get_ref().is_some_and(|inner| is_untrusted(inner)),
+        None => matches!(error.downcast_ref(), Some(rustls::Error::InvalidCertificate(_))),
+    })
+}
+
 /// The innermost cause, without the address that outer ones repeat.
 fn root(error: &(dyn Error + 'static)) -> String {
-    let inner = match error.downcast_ref::<HttpError>() {
+    chain(client_error(error)).last().map(ToString::to_string).unwrap_or_default()
+}
+
+/// The error of the HTTP client, if it is one.
+fn client_error<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
+    match error.downcast_ref::<HttpError>() {
         Some(HttpError::Client(error)) => error,
         _ => error,
-    };
-    chain(inner).last().map(ToString::to_string).unwrap_or_default()
+    }
 }

@@ -35,6 +35,21 @@ async fn a_result_that_is_too_large_is_refused_at_once() {
 }
 
 #[tokio::test]
+async fn an_answer_that_is_no_result_is_uncertain_and_the_server_is_used_again() {
+    for options in [&[][..], &["--json"]] {
+        let server = McpServer::http_with(options).await;
+        let mut settings = http("web", &server, &[]);
+        settings.timeout = Duration::from_secs(1);
+        let toolbox = ready(settings).await;
+        for tool in ["babble", "misshape"] {
+            let end = call(&toolbox, tool, "{}").await;
+            assert!(matches!(end, CallEnd::Uncertain(_)), "{options:?} {tool}: {end:?}");
+            assert_eq!(call(&toolbox, "read_note", "{}").await, result("the note"), "{options:?} {tool}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_forgotten_session_is_made_anew_and_the_call_is_made_once() {
     for options in [&[][..], &["--json"]] {
         let server = McpServer::http_with(options).await;

@@ -42,8 +42,9 @@ async fn lists_leave_tools_out_everywhere() {
     let deny = vec!["echo".to_owned(), "*.*".to_owned(), "[st]*".to_owned(), "tool_*".to_owned()];
     let toolbox = ready(ServerSettings { allow, deny, ..stdio("t", &server) }).await;
     let offered = toolbox.offered(ANYBODY).await;
-    let expected =
-        ["t__broken", "t__environment", "t__forget", "t__image", "t__read_note", "t__refuse_next", "t__structured"];
+    let expected = ["babble", "broken", "environment", "forget", "image", "misshape"];
+    let expected: Vec<_> = expected.iter().chain(&["read_note", "refuse_next", "reshape", "structured"]).collect();
+    let expected: Vec<_> = expected.iter().map(|name| format!("t__{name}")).collect();
     assert_eq!(names(&offered), expected);
     assert_eq!(toolbox.rows(ANYBODY, false).await.len(), expected.len());
     assert_eq!(toolbox.find(ANYBODY, "t__echo"), None);
@@ -78,7 +79,7 @@ async fn a_server_is_started_for_those_who_may_use_it_only() {
 async fn all_pages_are_read_up_to_a_thousand_tools() {
     let server = McpServer::stdio().with(&["--extra", "300", "--page", "7"]);
     let toolbox = ready(stdio("test", &server)).await;
-    assert_eq!(toolbox.offered(ANYBODY).await.len(), 317);
+    assert_eq!(toolbox.offered(ANYBODY).await.len(), 320);
     let server = McpServer::stdio().with(&["--extra", "1500", "--page", "100"]);
     let toolbox = ready(stdio("test", &server)).await;
     assert_eq!(toolbox.offered(ANYBODY).await.len(), 1000);
@@ -98,6 +99,17 @@ async fn a_changed_list_is_read_again() {
         assert_eq!(call(&toolbox, "grown", "{}").await, result("grown was called"));
         assert_eq!(server.logged("start"), 1);
     }
+}
+
+#[tokio::test]
+async fn a_tool_that_changes_its_schema_is_offered_with_the_new_one() {
+    let server = McpServer::stdio();
+    let toolbox = ready(stdio("test", &server)).await;
+    let takes = |name: &str| toolbox.find(ANYBODY, "test__echo").is_some_and(|tool| tool.input_schema.contains(name));
+    assert!(takes("text") && !takes("loud"));
+    assert_eq!(call(&toolbox, "reshape", "{}").await, result("reshaped"));
+    until("the new schema", || takes("loud")).await;
+    assert_eq!(call(&toolbox, "echo", r#"{"text":"x","loud":true}"#).await, result("x"));
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures_util::future::join_all;
-use herma_model::tool::{BUILT_IN, ChildAnswer, DELEGATE_TASK, UNCERTAIN, delegated};
+use herma_model::tool::{ChildAnswer, delegated};
 use herma_model::{Alias, ConversationId, CreatorKind, OwnCall, SessionKind, TurnState};
 use herma_tools::CallEnd;
 use herma_wire::chat::simple_user;
@@ -21,7 +21,6 @@ use crate::log::TurnEvent;
 use crate::request::{Caller, ConversationRef, OnDisconnect, ToolOffer, TurnHandle, TurnRequest};
 use crate::running::RunningTurn;
 use crate::sessions::Origin;
-use crate::tools::wording;
 
 /// How children are stored.
 const ORIGIN: Origin = Origin { creator: CreatorKind::DelegateTask, source: "delegate_task" };
@@ -56,22 +55,21 @@ impl Gateway {
     /// What the model is told of a call whose turn was stopped before the call had a result. Of a delegation, it is
     /// told what the children had answered. Those that still run are cancelled with the call.
     pub(crate) async fn cut_off_call(&self, turn: &RunningTurn, call: &OwnCall) -> String {
-        if &*call.server != BUILT_IN || &*call.tool != DELEGATE_TASK {
-            return UNCERTAIN.to_owned();
+        if !call.delegates() {
+            return call.cut_off(&[]);
         }
         let (tenant, conversation) = (turn.running.lease.tenant, turn.session.facts.id);
         let mut children = match self.store.children_of_call(tenant, conversation, &call.id).await {
-            Ok(children) if !children.is_empty() => children,
-            Ok(_) => return UNCERTAIN.to_owned(),
+            Ok(children) => children,
             Err(error) => {
                 tracing::warn!(%error, "what delegated work had answered could not be read");
-                return UNCERTAIN.to_owned();
+                Vec::new()
             }
         };
         for child in children.iter_mut().filter(|child| child.status == TurnState::Interrupted) {
             child.status = TurnState::Cancelled;
         }
-        wording::cut(delegated(&children), self.settings.tools.max_output)
+        call.cut_off(&children)
     }
 }
 
@@ -161,7 +159,7 @@ impl Child {
                 self.conversation = session.map(|session| session.facts.id);
                 return true;
             }
-            TurnEvent::Delta(_) => return true,
+            TurnEvent::Text(_) | TurnEvent::Delta(_) => return true,
             TurnEvent::Finished(finished) => {
                 self.conversation = finished.session.as_ref().map(|session| session.facts.id);
                 let answer = finished.answer.content.clone().or_else(|| finished.answer.refusal.clone());

@@ -1,6 +1,6 @@
 //! Work that a turn delegates, what trees cost, and what a model may read.
 
-use herma_testkit::Reply;
+use herma_testkit::{Reply, ToolCall};
 use serde_json::{Value, json};
 
 use super::ToolGateway;
@@ -60,6 +60,29 @@ async fn a_call_with_too_many_children_is_refused_as_a_whole_and_children_cannot
     let child = gateway.upstream.requests().into_iter().find(|request| request.last_user_text().starts_with("one"));
     let offered = child.unwrap().body["tools"].to_string();
     assert!(offered.contains("test__echo") && !offered.contains("delegate_task"), "{offered}");
+}
+
+#[tokio::test]
+async fn a_loop_of_delegations_ends() {
+    let limits = "builtin = [\"delegate_task\"]\nmax_rounds = 4\n\
+                  [tools.delegate]\nmax_depth = 2\nmax_children = 2\nmax_rounds = 3";
+    let gateway = ToolGateway::with(limits, "").await;
+    let goals = tasks(&["go on"]);
+    gateway.upstream.otherwise(move |request| {
+        let is_last = request.body["tool_choice"] == "none";
+        let may_delegate = request.body["tools"].to_string().contains("delegate_task");
+        match may_delegate && !is_last {
+            true => Reply::tool_calls([ToolCall::new("call_0", "delegate_task", goals.as_str())]),
+            false => Reply::text("enough"),
+        }
+    });
+    assert_eq!(gateway.say("p", "go on").await.content(), "enough");
+    // Each turn that may delegate has two children, and is told of each further one that there are too many.
+    let kinds = gateway.sessions().await.iter().filter(|row| row["kind"] == "auxiliary").count();
+    assert_eq!(kinds, 2 + 2 * 2);
+    let rows = gateway.rows("p").await;
+    let refused = rows.iter().filter(|row| row["content"].as_str().is_some_and(|text| text.contains("at most 2")));
+    assert_eq!(refused.count(), 1, "{rows:?}");
 }
 
 #[tokio::test]

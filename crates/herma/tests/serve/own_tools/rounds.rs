@@ -72,6 +72,35 @@ async fn texts_of_one_turn_are_one_message_and_a_history_that_repeats_it_aligns(
 }
 
 #[tokio::test]
+async fn a_client_of_responses_that_leaves_out_the_calls_between_texts_continues_its_conversation() {
+    let gateway = ToolGateway::start().await;
+    let call = |id: &str| vec![ToolCall::new(id, "test__echo", r#"{"text":"x"}"#)];
+    let says = |text: &str, id: &str| Reply::Completion(Completion { calls: call(id), ..Completion::text(text) });
+    let respond = async |input: &[Value]| {
+        let body = json!({"model": "scripted", "input": input});
+        gateway.client().post_json("/v1/responses", &body).await.expect(200)
+    };
+    let mut input = vec![json!({"role": "user", "content": "look"})];
+    gateway.upstream.push(says("Let me see.", "a"));
+    gateway.upstream.push(says("And once more.", "b"));
+    gateway.upstream.push(Reply::text("It is x."));
+    let first = respond(&input).await;
+    for next in ["again", "and now?"] {
+        let texts = first["output"].as_array().unwrap().iter().filter(|item| item["type"] == "message");
+        input.extend(texts.cloned());
+        input.push(json!({"role": "user", "content": next}));
+        gateway.upstream.push(says("Let me see.", "a"));
+        gateway.upstream.push(says("And once more.", "b"));
+        gateway.upstream.push(Reply::text("It is x."));
+        let body = respond(&input).await;
+        assert_eq!(body["session"]["conversation_id"], first["session"]["conversation_id"], "{next}");
+        assert_eq!(body["session"]["resolution"], "head", "{next}");
+    }
+    assert_eq!(gateway.sessions().await.len(), 1);
+    assert_eq!(gateway.rows(first["session"]["session_id"].as_str().unwrap()).await.len(), 3 * 6);
+}
+
+#[tokio::test]
 async fn with_a_json_format_only_the_last_text_is_shown() {
     let gateway = ToolGateway::start().await;
     for stream in [false, true] {
@@ -143,6 +172,8 @@ async fn what_goes_wrong_is_told_to_the_model_and_the_turn_goes_on() {
         ("test__broken", "{}", ""),
         ("test__slow", r#"{"seconds":30}"#, "[It is not known whether this call was carried out.]"),
         ("test__crash", "{}", "[It is not known whether this call was carried out.]"),
+        ("test__babble", "{}", "[It is not known whether this call was carried out.]"),
+        ("test__misshape", "{}", "[It is not known whether this call was carried out.]"),
         ("test__flood", r#"{"megabytes":1}"#, "characters are shown.]"),
         ("test__image", "{}", "image"),
     ] {

@@ -12,6 +12,18 @@ async fn ledger(gateway: &TestGateway, conversation: &str) -> Vec<Value> {
     data(&gateway.client().get(&format!("/api/sessions/{conversation}/compactions")).await)
 }
 
+/// Waits until a turn waits behind another one.
+async fn until_queued(gateway: &TestGateway) {
+    let stored = rusqlite::Connection::open(gateway.herma.data().join("herma.db")).unwrap();
+    let began = std::time::Instant::now();
+    let waits =
+        || stored.query_row("SELECT count(*) FROM turns WHERE state = 'queued'", [], |row| row.get::<_, i64>(0));
+    while waits().unwrap() == 0 {
+        assert!(began.elapsed() < herma_testkit::PATIENCE, "a turn was to wait");
+        tokio::task::yield_now().await;
+    }
+}
+
 /// A thread of three turns.
 async fn three_turns(gateway: &TestGateway, thread: &mut Thread) -> String {
     let mut conversation = String::new();
@@ -197,6 +209,66 @@ async fn a_context_that_was_compacted_beside_a_running_turn_is_recognised() {
     let branch = session(&branch).0;
     assert_eq!(gateway.model_view(&branch).await, lines(&thread.history));
     assert_eq!(ledger(&gateway, &branch).await[0]["made_by"], "client");
+}
+
+#[tokio::test]
+async fn a_compacted_context_that_waited_behind_another_turn_makes_a_branch() {
+    for chat in [None, Some("c1")] {
+        let gateway = TestGateway::start().await;
+        let mut thread = chat.map_or_else(Thread::default, Thread::of_chat);
+        let conversation = three_turns(&gateway, &mut thread).await;
+        let gate = Gate::new();
+        gateway.upstream.push(Reply::text("left").held(&gate));
+        gateway.upstream.push(Reply::text("right"));
+        let mut left = thread.clone();
+        left.history.push(user("Ann's secret"));
+        thread.history = vec![user("Summary: they counted."), user("u3"), assistant("a3"), user("other")];
+        let (left, right) = tokio::join!(left.send(&gateway), async {
+            gateway.upstream.until_requests(4).await;
+            let opened = async {
+                until_queued(&gateway).await;
+                gate.open();
+            };
+            tokio::join!(thread.send(&gateway), opened).0
+        });
+        left.expect(200);
+        let right = right.expect(200);
+        let context = gateway.context();
+        assert!(!context.iter().any(|line| line.contains("secret")), "{chat:?}: {context:?}");
+        if chat.is_none() {
+            assert_eq!(session(&right).1, "branched");
+            assert_eq!(context, lines(&thread.history));
+            let branch = session(&right).0;
+            assert_eq!(ledger(&gateway, &branch).await[0]["made_by"], "client");
+            assert_ne!(branch, conversation);
+            thread.history.push(assistant("right"));
+            let next = thread.say(&gateway, "more", "yes").await;
+            assert_eq!(session(&next), (branch, "head"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_summary_of_the_client_is_recognised_in_responses_too() {
+    let gateway = TestGateway::start().await;
+    let mut thread = Thread::default();
+    let conversation = three_turns(&gateway, &mut thread).await;
+    let part = |role: &str, kind: &str, text: &str| json!({"role": role, "content": [{"type": kind, "text": text}]});
+    let summary = "This session is continued from an earlier one. Summary: they counted.";
+    let mut input = vec![part("user", "input_text", summary), part("user", "input_text", "u3")];
+    input.push(part("assistant", "output_text", "a3"));
+    input.push(part("user", "input_text", "u4"));
+    gateway.upstream.push(Reply::text("a4"));
+    let body = json!({"model": "m", "input": input, "instructions": "Be brief."});
+    let fourth = gateway.client().post_json(RESPONSES, &body).await.expect(200);
+    assert_eq!(session(&fourth), (conversation.clone(), "head"));
+    let shown = format!("user: {summary}");
+    assert_eq!(gateway.context()[1..], [shown.as_str(), "user: u3", "assistant: a3", "user: u4"]);
+    assert_eq!(ledger(&gateway, &conversation).await[0]["summary"], json!(summary));
+    // Without any stored answer it could be the context of another person.
+    let body = json!({"model": "m", "input": [item("user", summary), item("user", "u5")]});
+    let fifth = gateway.client().post_json(RESPONSES, &body).await.expect(200);
+    assert_eq!(session(&fifth).1, "created");
 }
 
 #[tokio::test]

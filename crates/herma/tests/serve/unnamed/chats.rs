@@ -133,6 +133,25 @@ async fn equal_openings_of_two_chats_are_two_requests() {
 }
 
 #[tokio::test]
+async fn an_idempotency_key_belongs_to_its_chat() {
+    let gateway = TestGateway::start().await;
+    let keyed = |chat: &str| {
+        let mut thread = Thread::of_chat(chat);
+        thread.headers.push(("idempotency-key", "k".to_owned()));
+        thread
+    };
+    let first = keyed("c1").say(&gateway, "one", "two").await;
+    let second = keyed("c2").say(&gateway, "one", "TWO").await;
+    assert_ne!(session(&first).0, session(&second).0, "equal bodies of two chats are two requests");
+    let third = keyed("c3").say(&gateway, "other words", "three").await;
+    assert_eq!(session(&third).1, "created");
+    let again = Thread { history: vec![user("one")], ..keyed("c1") };
+    assert_eq!(again.send(&gateway).await.expect(200)["choices"], first["choices"], "the first outcome");
+    let other = Thread { history: vec![user("another body")], ..keyed("c1") };
+    assert_eq!(other.send(&gateway).await.status, 422);
+}
+
+#[tokio::test]
 async fn items_that_wait_outside_a_chat_are_not_answered_in_it() {
     let gateway = TestGateway::start().await;
     let posted = json!({"items": [item("user", "one")]});

@@ -62,6 +62,37 @@ async fn a_regenerated_and_an_edited_message_make_branches_that_are_found_again(
 }
 
 #[tokio::test]
+async fn a_branch_without_turns_is_continued_by_a_request_with_its_history() {
+    let mut gateway = TestGateway::start().await;
+    let mut thread = Thread::default();
+    let first = session(&thread.say(&gateway, "one", "two").await).0;
+    let (mut early, mut late) = (thread.clone(), Thread::default());
+    thread.say(&gateway, "three", "four").await;
+    late.history.clone_from(&thread.history);
+    let branch = async |gateway: &TestGateway, at: serde_json::Value| {
+        let made = gateway.client().post_json(&format!("/api/sessions/{first}/branch"), &at).await.expect(201);
+        made["conversation_id"].as_str().unwrap().to_owned()
+    };
+    let rows = gateway.rows(&first).await;
+    let at_two = branch(&gateway, json!({"at": rows[1]["id"]})).await;
+    let body = early.say(&gateway, "THREE", "other").await;
+    assert_eq!(session(&body), (at_two.clone(), "head"), "the source does not end there");
+    assert_eq!(gateway.context(), ["user: one", "assistant: two", "user: THREE"]);
+
+    let at_end = branch(&gateway, json!({})).await;
+    let body = late.say(&gateway, "five", "six").await;
+    assert_eq!(session(&body), (at_end.clone(), "head"), "of two that end there the newest counts");
+    let body = thread.say(&gateway, "FIVE", "SIX").await;
+    assert_eq!(session(&body), (first.clone(), "head"), "the branch has gone on");
+    gateway.restart().await;
+    for (thread, conversation) in [(&mut early, &at_two), (&mut late, &at_end), (&mut thread, &first)] {
+        let body = thread.say(&gateway, "more", "yes").await;
+        assert_eq!(session(&body), (conversation.clone(), "head"));
+    }
+    assert_eq!(kinds(&gateway).await, ["branch", "branch", "main"]);
+}
+
+#[tokio::test]
 async fn a_single_opening_never_matches_and_two_people_stay_apart() {
     let gateway = TestGateway::start().await;
     let (mut one, mut two) = (Thread::default(), Thread::default());
@@ -76,6 +107,26 @@ async fn a_single_opening_never_matches_and_two_people_stay_apart() {
     let mut keyed = Thread { history: one.history.clone(), headers: vec![(SESSION_KEY, "carol".to_owned())] };
     let fifth = keyed.say(&gateway, "more", "yes").await;
     assert_eq!(session(&fifth).1, "created", "another session key is another person");
+}
+
+#[tokio::test]
+async fn a_session_key_that_comes_later_counts_for_all_of_the_history() {
+    let mut gateway = TestGateway::start().await;
+    let mut thread = Thread::default();
+    let first = thread.say(&gateway, "one", "two").await;
+    let client = gateway.client().header(SESSION_KEY, "ann").header("x-hermes-conversation-id", &session(&first).0);
+    gateway.upstream.push(Reply::text("four"));
+    client.post_json(CHAT, &chat(&[user("three")])).await.expect(200);
+    gateway.restart().await;
+    thread.headers.push((SESSION_KEY, "ann".to_owned()));
+    let mut edited = thread.clone();
+    let branch = edited.say(&gateway, "THREE", "other").await;
+    assert_eq!(session(&branch).1, "branched", "it leaves the transcript where there was no key yet");
+    thread.history.extend([user("three"), assistant("four")]);
+    let next = thread.say(&gateway, "five", "six").await;
+    assert_eq!(session(&next), (session(&first).0, "head"));
+    let mut keyless = Thread { headers: Vec::new(), ..thread.clone() };
+    assert_eq!(session(&keyless.say(&gateway, "more", "yes").await).1, "created");
 }
 
 #[tokio::test]
@@ -99,6 +150,30 @@ async fn tool_rounds_of_a_clients_own_agent_are_one_conversation() {
     let third = gateway.client().post_json(CHAT, &ask(&history)).await.expect(200);
     assert_eq!(session(&third), (session(&first).0, "head"));
     assert_eq!(gateway.rows(&session(&first).0).await.len(), 7);
+}
+
+#[tokio::test]
+async fn an_answer_is_known_without_the_thoughts_that_it_begins_with() {
+    let mut gateway = TestGateway::start().await;
+    let mut thread = Thread::default();
+    let first = thread.say(&gateway, "one", "<think>\nA number.\n</think>\n\ntwo").await;
+    let mut whole = thread.clone();
+    thread.history[1] = assistant("two");
+    let second = thread.say(&gateway, "three", "four").await;
+    assert_eq!(session(&second), (session(&first).0, "head"));
+    assert_eq!(gateway.context(), ["user: one", "assistant: two", "user: three"], "as the request has it");
+    assert!(gateway.transcript(&session(&first).0).await[1].contains("A number."), "the transcript keeps all of it");
+    gateway.restart().await;
+    let third = thread.say(&gateway, "five", "six").await;
+    assert_eq!(session(&third), (session(&first).0, "head"));
+    assert_eq!(gateway.context()[1], "assistant: two");
+    let branch = whole.say(&gateway, "THREE", "other").await;
+    assert_eq!(session(&branch).1, "branched");
+    assert!(gateway.context()[1].contains("A number."), "a client that keeps the thoughts sends them");
+    let mut quoted = Thread::default();
+    let other = quoted.say(&gateway, "quote", "it says <think>no</think> yes").await;
+    quoted.history[1] = assistant("it says yes");
+    assert_ne!(session(&quoted.say(&gateway, "more", "yes").await).0, session(&other).0, "only at the beginning");
 }
 
 #[tokio::test]
@@ -129,6 +204,38 @@ async fn responses_with_their_whole_input_are_one_conversation() {
     let by_chat = thread.say(&gateway, "seven", "eight").await;
     assert_eq!(session(&by_chat), (session(&first).0, "head"), "by both APIs");
     assert_eq!(gateway.rows(&session(&first).0).await.len(), 8);
+}
+
+#[tokio::test]
+async fn parallel_calls_that_come_back_one_after_the_other_are_known() {
+    let gateway = TestGateway::start().await;
+    let tools = json!([{"type": "function", "name": "look", "parameters": {"type": "object"}}]);
+    let respond = async |input: &[serde_json::Value]| {
+        let body = json!({"model": "m", "input": input, "tools": tools});
+        gateway.client().post_json(RESPONSES, &body).await.expect(200)
+    };
+    let output = |id: &str| json!({"type": "function_call_output", "call_id": id, "output": format!("result {id}")});
+    let calls = |ids: &[&str]| Reply::tool_calls(ids.iter().map(|id| ToolCall::new(id, "look", "{}")));
+    let mut input = vec![item("user", "go")];
+    let mut conversation = None;
+    // Two at once, then one, then three at once, and an answer.
+    for ids in [&["a", "b"][..], &["c"], &["d", "e", "f"], &[]] {
+        gateway.upstream.push(if ids.is_empty() { Reply::text("found") } else { calls(ids) });
+        let body = respond(&input).await;
+        let expected = conversation.get_or_insert_with(|| session(&body).0);
+        assert_eq!(session(&body).0, *expected, "before {ids:?}");
+        for (call, id) in body["output"].as_array().unwrap().iter().zip(ids) {
+            input.extend([call.clone(), output(id)]);
+        }
+    }
+    input.extend([item("assistant", "found"), item("user", "thanks")]);
+    gateway.upstream.push(Reply::text("bye"));
+    let last = respond(&input).await;
+    assert_eq!(session(&last), (conversation.clone().unwrap(), "head"));
+    assert_eq!(gateway.sessions().await.len(), 1);
+    let roles: Vec<_> = gateway.rows(&session(&last).0).await.iter().map(|row| row["role"].to_string()).collect();
+    assert_eq!(roles.iter().filter(|role| *role == "\"tool\"").count(), 6, "{roles:?}");
+    assert_eq!(roles.len(), 1 + (1 + 2) + (1 + 1) + (1 + 3) + 1 + 2);
 }
 
 #[tokio::test]
@@ -270,6 +377,62 @@ async fn a_message_of_another_client_that_failed_is_not_shown() {
     gateway.upstream.push(Reply::text("noted"));
     ann.send(&gateway).await.expect(200);
     assert!(!gateway.context().iter().any(|line| line.contains("Bob")), "{:?}", gateway.context());
+}
+
+#[tokio::test]
+async fn a_background_request_that_comes_again_behind_another_clients_turn_shows_its_own_history_alone() {
+    let gateway = TestGateway::with_settings(&[("HERMA_UPSTREAM__RETRIES", "0")]).await;
+    let mut bob = Thread::default();
+    bob.say(&gateway, "hello", "hi").await;
+    let input = json!([item("user", "hello"), item("assistant", "hi"), item("user", "Ann's question")]);
+    let body = json!({"model": "m", "input": input, "background": true});
+    let client = || gateway.client().header("idempotency-key", "k");
+    gateway.upstream.push(Reply::status(400, "no"));
+    let failed = client().post_json(RESPONSES, &body).await.expect(200);
+    let failed = until_ended(&gateway, &failed).await;
+    assert_eq!(failed["status"], "failed");
+
+    // Bob's turn runs while Ann's request comes again, so her request waits.
+    let gate = Gate::new();
+    gateway.upstream.push(Reply::text("hello Bob").held(&gate));
+    gateway.upstream.push(Reply::text("her answer"));
+    bob.history.push(user("Bob's secret"));
+    let (said, again) = tokio::join!(bob.send(&gateway), async {
+        gateway.upstream.until_requests(3).await;
+        let again = client().post_json(RESPONSES, &body).await.expect(200);
+        gate.open();
+        again
+    });
+    said.expect(200);
+    let answered = until_ended(&gateway, &again).await;
+    assert_eq!((&answered["status"], session(&answered).1), (&json!("completed"), "branched"));
+    assert_eq!(gateway.context(), ["user: hello", "assistant: hi", "user: Ann's question"]);
+
+    // And once more, behind turns that have ended.
+    let other = json!([item("user", "hello"), item("assistant", "hi"), item("user", "Eve's question")]);
+    let body = json!({"model": "m", "input": other, "background": true});
+    let client = || gateway.client().header("idempotency-key", "e");
+    gateway.upstream.push(Reply::status(400, "no"));
+    until_ended(&gateway, &client().post_json(RESPONSES, &body).await.expect(200)).await;
+    bob.history.push(assistant("hello Bob"));
+    bob.say(&gateway, "more of Bob's secret", "yes").await;
+    gateway.upstream.push(Reply::text("her answer"));
+    until_ended(&gateway, &client().post_json(RESPONSES, &body).await.expect(200)).await;
+    assert_eq!(gateway.context(), ["user: hello", "assistant: hi", "user: Eve's question"]);
+}
+
+/// Waits until a background response has ended.
+async fn until_ended(gateway: &TestGateway, begun: &serde_json::Value) -> serde_json::Value {
+    let path = format!("{RESPONSES}/{}", begun["id"].as_str().unwrap());
+    let since = std::time::Instant::now();
+    loop {
+        let body = gateway.client().get(&path).await.expect(200);
+        if !["queued", "in_progress"].contains(&body["status"].as_str().unwrap()) {
+            return body;
+        }
+        assert!(since.elapsed() < herma_testkit::PATIENCE, "it was to end: {body}");
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test]

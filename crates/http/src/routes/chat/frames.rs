@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use herma_gateway::{AnswerForm, Finished, GatewayError, SessionView, session_object};
-use herma_model::{Delta, MessageId, Step, TurnId};
+use herma_model::{Delta, MessageId, Step, TextRun, TurnId};
 use herma_wire::chat::{self, Head, JoinedTexts};
 use herma_wire::own_tools::{CallEvent, CallEvents};
 use herma_wire::sse;
@@ -78,6 +78,12 @@ impl Frames for ChatFrames {
         let compacted = step.compaction().map(|_| sse::compacted_frame(&session_object(session)));
         let calls = self.calls.step(step);
         compacted.into_iter().chain(calls.iter().filter_map(CallEvent::chat_frame)).collect()
+    }
+
+    fn text(&mut self, run: &TextRun, out: &mut Vec<u8>) {
+        out.extend(self.role().into_iter().flatten());
+        out.extend(self.texts.before_text().into_iter().flat_map(|piece| chat::delta_chunk(&self.head(), &piece)));
+        chat::write_text_chunks(&self.head(), run, out);
     }
 
     fn delta(&mut self, delta: &Delta) -> Vec<Bytes> {

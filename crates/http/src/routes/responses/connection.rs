@@ -172,10 +172,12 @@ impl Connection {
         mut stream: TurnStream<ResponseFrames>,
         remembered: RememberedMessages,
     ) -> Result<(), ConnectionEnd> {
-        while let Some(frame) = self.while_listening(stream.next()).await? {
-            let event = sse::data(&frame).filter(|_| frame != sse::DONE);
-            let Some(event) = event.and_then(|event| Utf8Bytes::try_from(event).ok()) else { continue };
-            self.send(Message::Text(event)).await?;
+        while let Some(frames) = self.while_listening(stream.next()).await? {
+            for frame in sse::split(&frames) {
+                let event = sse::data(&frame).filter(|_| frame != sse::DONE);
+                let Some(event) = event.and_then(|event| Utf8Bytes::try_from(event).ok()) else { continue };
+                self.send(Message::Text(event)).await?;
+            }
         }
         if let Some(finished) = stream.finished() {
             self.memory.remember(remembered, finished, self.app.settings.max_body_bytes);
@@ -272,7 +274,7 @@ async fn read_message(
     caller: HeaderMap,
     message: Utf8Bytes,
 ) -> Result<(Principal, ResponsesRequest), ApiError> {
-    let principal = auth::principal(&app, &caller).await?;
+    let principal = auth::admit(&app, &caller).await?;
     let body = message.as_bytes();
     responses::check_message(body)?;
     let asked = read(&app, &principal, body).await?;

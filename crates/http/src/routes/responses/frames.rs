@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use herma_gateway::{Finished, GatewayError, SessionView, now, session_object};
 use herma_model::turn::FailureCode;
-use herma_model::{ConversationId, Delta, MessageId, ResponseId, Step, Timestamp};
+use herma_model::{ConversationId, Delta, MessageId, ResponseId, Step, TextRun, Timestamp};
 use herma_wire::responses::{Ending, Events, Frame, ResponseError, ResponseOutcome};
 
 use super::stored::{Identified, StoredRequest};
@@ -99,6 +99,12 @@ impl Frames for ResponseFrames {
         let Some(events) = &mut self.events else { return Vec::new() };
         let frames = events.step(step, next);
         self.bytes(frames)
+    }
+
+    fn text(&mut self, run: &TextRun, out: &mut Vec<u8>) {
+        if let Some(events) = &mut self.events {
+            events.text(run, self.after, out);
+        }
     }
 
     fn delta(&mut self, delta: &Delta) -> Vec<Bytes> {

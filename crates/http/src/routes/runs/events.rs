@@ -8,7 +8,7 @@ use axum::extract::{Query, State};
 use axum::response::Response;
 use bytes::Bytes;
 use herma_gateway::{Finished, GatewayError, SessionView, session_object};
-use herma_model::{Delta, MessageId, Principal, RunId, Step};
+use herma_model::{Delta, MessageId, Principal, RunId, Step, TextRun};
 use herma_wire::responses::Frame;
 use herma_wire::runs::{RunEnding, RunEvents, RunOutput};
 use herma_wire::sse;
@@ -83,6 +83,12 @@ impl Frames for RunFrames {
         let Some(events) = &mut self.events else { return Vec::new() };
         let frames = events.step(step, &session.facts.head.id);
         self.bytes(frames)
+    }
+
+    fn text(&mut self, run: &TextRun, out: &mut Vec<u8>) {
+        if let Some(events) = &mut self.events {
+            events.text(run, self.after, out);
+        }
     }
 
     fn delta(&mut self, delta: &Delta) -> Vec<Bytes> {

@@ -8,7 +8,7 @@ use herma_gateway::{
     AnswerForm, AskWhere, ConversationRef, Finished, GatewayError, SessionView, TurnHandle, now, session_object,
 };
 use herma_model::alias::Namespace;
-use herma_model::{Delta, MessageId, Principal, Step};
+use herma_model::{Delta, MessageId, Principal, Step, TextRun};
 use herma_wire::chat::JoinedTexts;
 use herma_wire::own_tools::CallEvents;
 use herma_wire::responses;
@@ -101,6 +101,14 @@ impl Frames for SessionChatFrames {
         events.moved(&session.facts.head.id);
         self.texts.step(step);
         self.calls.step(step).iter().filter_map(|event| events.call(event, now())).collect()
+    }
+
+    fn text(&mut self, run: &TextRun, out: &mut Vec<u8>) {
+        let Some(events) = &mut self.events else { return };
+        let now = now();
+        let separator = self.texts.before_text().into_iter().flat_map(|delta| events.delta(&delta, now));
+        out.extend(separator.flatten());
+        run.pieces().for_each(|piece| out.extend_from_slice(&events.text(piece, now)));
     }
 
     fn delta(&mut self, delta: &Delta) -> Vec<Bytes> {

@@ -18,13 +18,14 @@ use crate::json::Json;
 use crate::path::Named;
 use crate::query::Parameters;
 
-const PARAMETERS: [&str; 18] = [
+const PARAMETERS: [&str; 19] = [
     "view",
     "order",
     "kind",
     "origin_kind",
     "user_facing",
     "source",
+    "cwd",
     "session_key",
     "parent",
     "root",
@@ -95,6 +96,7 @@ fn filter(parameters: &Parameters) -> Result<ListFilter, ApiError> {
         origin_kind: parameters.parsed("origin_kind", SessionKind::parse, KINDS)?,
         user_facing: parameters.parsed("user_facing", yes_or_no, "'true' or 'false'")?,
         source: parameters.get("source").map(str::to_owned),
+        cwd: parameters.get("cwd").map(str::to_owned),
         session_key: parameters.parsed("session_key", |key| SessionKey::parse(key).ok(), "a session key")?,
         parent: parameters.parsed("parent", name, "a name of a session")?,
         root: parameters.parsed("root", name, "a name of a session")?,

@@ -49,6 +49,7 @@ async fn make(
         session_key,
         title: asked.title,
         metadata: asked.metadata,
+        cwd: None,
     };
     let made = sessions.create(new).await?;
     Ok((StatusCode::CREATED, row_response(&made)).into_response())
@@ -82,7 +83,7 @@ pub(crate) async fn change(
     let (parts, body) = request.into_parts();
     let body = body::read(&app, &parts.headers, body).await?;
     let ChangeSession { title, archived, metadata } = ChangeSession::parse(&body)?;
-    let change = Change { metadata, title, archived };
+    let change = Change { metadata, title, archived, ..Change::default() };
     let sessions = revision::sessions(&app, &principal, &parts.headers)?;
     Ok(row_response(&sessions.change(&name, change).await?))
 }
@@ -146,7 +147,7 @@ pub(crate) async fn branch(
         }
     };
     let alias = chosen(asked.id.as_deref(), "id")?;
-    let new = NewFork { origin: ORIGIN, source, at, alias, title: asked.title, metadata: asked.metadata };
+    let new = NewFork { origin: ORIGIN, source, at, alias, title: asked.title, metadata: asked.metadata, cwd: None };
     let made = revision::sessions(&app, &principal, &parts.headers)?.branch(new).await?;
     Ok((StatusCode::CREATED, row_response(&made)).into_response())
 }

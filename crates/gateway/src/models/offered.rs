@@ -6,9 +6,11 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use herma_gateway::models::{ModelServers, PerServer, ServerId};
 use herma_upstream::{ModelInfo, ModelServer};
 use tokio::sync::Mutex;
+
+use super::{ModelServers, PerServer, ServerId};
+use crate::gateway::Gateway;
 
 /// How long a list is used before the model server is asked again. This holds for an empty list too.
 const FRESH_FOR: Duration = Duration::from_secs(10);
@@ -32,6 +34,31 @@ impl OfferedModels {
     pub(crate) async fn list(&self, servers: &ModelServers) -> Vec<(ServerId, Vec<ModelInfo>)> {
         let lists = self.0.iter().map(async |(id, list)| (id, list.get(&**servers.of(id)).await));
         join_all(lists).await
+    }
+}
+
+impl Gateway {
+    /// Every model that a request can name: the configured ones first, then those that the model servers offer, by
+    /// names that lead to them. Cancel-safe.
+    pub async fn offered_models(&self) -> Vec<ModelInfo> {
+        let settings = &self.settings;
+        let mut names: Vec<&str> = settings.models.names().collect();
+        if !settings.default_model.is_empty() && !names.contains(&settings.default_model.as_str()) {
+            names.insert(0, &settings.default_model);
+        }
+        let own = |id: &str| ModelInfo { id: id.to_owned(), created: 0, owned_by: "herma".to_owned() };
+        let mut models: Vec<ModelInfo> = names.into_iter().map(own).collect();
+        for (server, offered) in self.offered_lists.list(&self.servers).await {
+            for info in offered {
+                let Some(id) = settings.name_of_listed(server, &info.id) else { continue };
+                let info = ModelInfo { id, ..info };
+                match models.iter_mut().find(|model| model.id == info.id) {
+                    Some(known) => *known = info,
+                    None => models.push(info),
+                }
+            }
+        }
+        models
     }
 }
 
