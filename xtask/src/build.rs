@@ -11,9 +11,9 @@ use crate::workspace;
 
 /// Builds Herma and the benchmark in release, then runs the benchmark with these arguments.
 pub(crate) fn bench(arguments: &[String]) -> ExitCode {
-    let mut build = vec!["--release", "--package", "xtask"];
+    let mut build = vec!["--release", "--package", "xtask", "--features", "xtask/counts"];
     if !arguments.iter().any(|argument| argument == "--without-herma") {
-        build.extend(["--package", "herma"]);
+        build.extend(["--package", "herma", "--features", "herma/counts"]);
     }
     exit("bench", build_and_run(&build, "release", "bench-run", arguments))
 }

@@ -15,6 +15,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask check
        cargo xtask bench [--quick] [--rounds N] [--only SECTION] [--without-herma] [--scale N] [--scale-data DIR]
+       cargo xtask bench --record | --check
        cargo xtask chaos [--minutes N | --seconds N] [--seed N] [--clients N] [--keep-going] [--without SITUATION]...";
 
 fn main() -> ExitCode {

@@ -39,20 +39,26 @@ impl Child {
         }
     }
 
-    /// Starts this binary as one of its own servers.
-    pub(super) fn start_own(task: &str, arguments: &[&str]) -> io::Result<Self> {
-        Self::start(Command::new(std::env::current_exe()?).arg(task).args(arguments))
+    /// The command of one of this binary's own servers.
+    pub(super) fn own(task: &str, arguments: &[&str]) -> io::Result<Command> {
+        let mut own = Command::new(std::env::current_exe()?);
+        own.arg(task).args(arguments);
+        Ok(own)
     }
 
-    /// Starts Herma's release binary, which is in the same directory as this one.
-    pub(super) fn start_herma(upstream: &str, data: &Path, settings: &[(&str, &str)]) -> io::Result<Self> {
+    /// The command of Herma's release binary, which is in the same directory as this one.
+    pub(super) fn herma(upstream: &str, data: &Path, settings: &[(&str, &str)]) -> io::Result<Command> {
         let mut herma = Command::new(std::env::current_exe()?.with_file_name("herma"));
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("HERMA_")) {
             herma.env_remove(name);
         }
         herma.args(["serve", "--listen", "127.0.0.1:0", "--upstream", upstream, "--model", "bench", "--data"]);
         herma.arg(data).env("HERMA_API_KEY", super::load::KEY).envs(settings.iter().copied());
-        Self::start(&mut herma)
+        Ok(herma)
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.process.id()
     }
 
     pub(super) fn address(&self) -> SocketAddr {

@@ -15,21 +15,24 @@
 //! clients, and by up to 20 % at one client. Smaller differences mean nothing on such a machine.
 
 mod child;
+mod counting;
 mod http1;
 mod load;
 mod options;
+mod recorded;
 mod sections;
 mod servers;
 mod statistics;
 mod table;
 mod testbed;
+mod turn_costs;
 
 use std::io;
 use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use options::{Options, Section};
+use options::{Options, Section, TurnCosts};
 
 /// Runs the benchmark, or one of the servers that it starts as child processes.
 pub(crate) fn run(task: &str, arguments: &[String]) -> ExitCode {
@@ -51,9 +54,14 @@ pub(crate) fn run(task: &str, arguments: &[String]) -> ExitCode {
     }
 }
 
-/// Runs the requested sections. The client uses one thread, because the servers need the other core.
+/// Runs the requested sections, or counts the costs of a turn. The client uses one thread, because the servers need the other core.
 fn measure(options: &Options) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    match options.turn_costs() {
+        Some(TurnCosts::Record) => return runtime.block_on(recorded::record()),
+        Some(TurnCosts::Check) => return runtime.block_on(recorded::check()),
+        None => {}
+    }
     let started = std::time::Instant::now();
     println!("{}", options.describe());
     for section in Section::ALL.into_iter().filter(|section| options.includes(*section)) {
@@ -61,6 +69,8 @@ fn measure(options: &Options) -> io::Result<()> {
         runtime.block_on(async {
             match section {
                 Section::Turns => sections::turns::run(options).await,
+                Section::OtherTurns => sections::other_turns::run(options).await,
+                Section::Counts => sections::counts::run(options).await,
                 Section::FirstToken => sections::first_token::run(options).await,
                 Section::Memory => sections::memory::run(options).await,
                 Section::StartUp => sections::start_up::run(options).await,

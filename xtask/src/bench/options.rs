@@ -18,6 +18,12 @@ pub(super) struct Options {
     /// Runs only this section.
     #[arg(long, value_name = "SECTION")]
     only: Option<Section>,
+    /// Counts what a turn costs and writes it to `xtask/turn-costs.toml`; measures nothing else.
+    #[arg(long, conflicts_with_all = ["only", "check", "without_herma"])]
+    record: bool,
+    /// Fails if a turn costs a tenth more than recorded; measures nothing else.
+    #[arg(long, conflicts_with_all = ["only", "without_herma"])]
+    check: bool,
     /// Measures without Herma.
     #[arg(long)]
     without_herma: bool,
@@ -37,6 +43,10 @@ pub(super) struct Options {
 pub(super) enum Section {
     /// Turns per second, CPU per turn, added latency.
     Turns,
+    /// First turns, bursts, shared conversations, streams.
+    OtherTurns,
+    /// Instructions, allocations, SQL steps and log pages per turn.
+    Counts,
     /// Time to first token.
     FirstToken,
     /// Memory, idle and per open stream.
@@ -58,8 +68,10 @@ pub(super) enum Section {
 
 impl Section {
     /// All sections, in the order of the report.
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::Turns,
+        Self::OtherTurns,
+        Self::Counts,
         Self::FirstToken,
         Self::Memory,
         Self::StartUp,
@@ -73,6 +85,8 @@ impl Section {
     pub(super) const fn title(self) -> &'static str {
         match self {
             Self::Turns => "Durable turns: rate, CPU, latency",
+            Self::OtherTurns => "First turns, bursts, shared conversations, streams",
+            Self::Counts => "Counts of a turn",
             Self::FirstToken => "Time to first token",
             Self::Memory => "Memory",
             Self::StartUp => "Start-up",
@@ -85,7 +99,23 @@ impl Section {
     }
 }
 
+/// What to do with the counts of a turn, in place of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TurnCosts {
+    Record,
+    Check,
+}
+
 impl Options {
+    /// `None` for a report.
+    pub(super) fn turn_costs(&self) -> Option<TurnCosts> {
+        match (self.record, self.check) {
+            (true, _) => Some(TurnCosts::Record),
+            (_, true) => Some(TurnCosts::Check),
+            (false, false) => None,
+        }
+    }
+
     pub(super) fn rounds(&self) -> usize {
         self.rounds.unwrap_or(if self.quick { 3 } else { 9 }).max(1)
     }

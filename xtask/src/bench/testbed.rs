@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use tempfile::TempDir;
 
@@ -62,7 +63,7 @@ impl Testbed {
         let beside = std::env::current_exe()?;
         let beside = beside.parent().unwrap_or(Path::new("."));
         let data = tempfile::Builder::new().prefix("bench-").tempdir_in(beside)?;
-        let upstream = Child::start_own("bench-upstream", &[])?;
+        let upstream = Child::start(&mut Child::own("bench-upstream", &[])?)?;
         let mut testbed = Self { upstream, servers: Vec::new(), data };
         for &target in targets {
             let child = match target {
@@ -76,15 +77,23 @@ impl Testbed {
 
     /// Starts one more process of a target on a data directory with this name. The directory may exist already.
     pub(super) fn launch(&self, target: Target, data: &str) -> io::Result<Child> {
-        let data = self.data.path().join(data);
-        std::fs::create_dir_all(&data)?;
-        let upstream = format!("http://{}/v1", self.upstream.address());
+        Child::start(&mut self.command(target, &self.directory(data))?)
+    }
+
+    /// The command that starts a target on this data directory. Makes the directory.
+    pub(super) fn command(&self, target: Target, data: &Path) -> io::Result<Command> {
+        std::fs::create_dir_all(data)?;
+        let upstream = self.upstream_url();
         match target {
-            Target::Direct => Child::start_own("bench-upstream", &[]),
-            Target::Proxy => Child::start_own("bench-proxy", &[&upstream]),
-            Target::Floor => Child::start_own("bench-floor", &[&upstream, &data.to_string_lossy()]),
-            Target::Herma => Child::start_herma(&upstream, &data, &[]),
+            Target::Direct => Child::own("bench-upstream", &[]),
+            Target::Proxy => Child::own("bench-proxy", &[&upstream]),
+            Target::Floor => Child::own("bench-floor", &[&upstream, &data.to_string_lossy()]),
+            Target::Herma => Child::herma(&upstream, data, &[]),
         }
+    }
+
+    fn upstream_url(&self) -> String {
+        format!("http://{}/v1", self.upstream.address())
     }
 
     /// Starts Herma with these environment variables on a data directory with this name.
@@ -95,7 +104,7 @@ impl Testbed {
     /// Starts Herma with these environment variables on any data directory.
     pub(super) fn launch_herma_on(&self, data: &Path, settings: &[(&str, &str)]) -> io::Result<Child> {
         std::fs::create_dir_all(data)?;
-        Child::start_herma(&format!("http://{}/v1", self.upstream.address()), data, settings)
+        Child::start(&mut Child::herma(&self.upstream_url(), data, settings)?)
     }
 
     /// The path of a data directory with this name.

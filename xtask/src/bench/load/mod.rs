@@ -1,5 +1,6 @@
 //! The load: each client has its own connection and its own sessions, and sends one turn after the other.
 
+mod kind;
 mod requests;
 mod talk;
 mod whole_history;
@@ -14,10 +15,11 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use super::http1::{Connection, Message, unframed};
-use super::servers::upstream::{CALL, PAUSE};
+use super::servers::upstream::{AT_ONCE, CALL, PAUSE};
 use super::testbed::{Server, Target, Testbed};
 use requests::Session;
 
+pub(super) use kind::Kind;
 pub(super) use requests::{USER_TEXT, ask, compact, fetch, get, send, show};
 pub(super) use talk::Talk;
 
@@ -49,7 +51,7 @@ impl Plan {
     /// Turns of all clients together. Faster servers get more, so that each round is long enough to be measured.
     const fn turns_of(&self, target: Target) -> usize {
         match (self.shape, target) {
-            (Shape::Streamed { .. }, _) | (_, Target::Floor | Target::Herma) => self.turns,
+            (Shape::Streamed(_), _) | (_, Target::Floor | Target::Herma) => self.turns,
             (_, Target::Proxy) => self.turns * 3,
             (_, Target::Direct) => self.turns * 6,
         }
@@ -68,10 +70,18 @@ pub(super) enum Shape {
     /// Whole, after the model has called a tool of Herma's.
     Calling,
     /// As a stream.
-    Streamed {
-        /// Whether the upstream pauses before its first byte.
-        pause: bool,
-    },
+    Streamed(Pace),
+}
+
+/// When the tokens of a stream come from the upstream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pace {
+    /// A few tokens, each in a write of its own.
+    Usual,
+    /// The same, after a pause.
+    Paused,
+    /// Two hundred tokens in one write.
+    AtOnce,
 }
 
 impl Shape {
@@ -79,16 +89,17 @@ impl Shape {
     const fn stream_field(self) -> &'static str {
         match self {
             Self::Whole | Self::Calling => "",
-            Self::Streamed { .. } => r#""stream":true,"#,
+            Self::Streamed(_) => r#""stream":true,"#,
         }
     }
 
     /// The word in the user's text that tells the upstream how to answer.
     const fn mark(self) -> &'static str {
         match self {
-            Self::Whole | Self::Streamed { pause: false } => "",
+            Self::Whole | Self::Streamed(Pace::Usual) => "",
             Self::Calling => CALL,
-            Self::Streamed { pause: true } => PAUSE,
+            Self::Streamed(Pace::Paused) => PAUSE,
+            Self::Streamed(Pace::AtOnce) => AT_ONCE,
         }
     }
 }
@@ -96,7 +107,7 @@ impl Shape {
 /// The API of a turn, and how the turn names its conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Api {
-    /// `/v1/chat/completions`, with a session header. Only Herma has the others.
+    /// `/v1/chat/completions`, with a session header. The floor has this too.
     Chat,
     /// `/v1/responses`, with the conversation's slug.
     Slug,
@@ -106,6 +117,11 @@ pub(super) enum Api {
     Whole,
     /// The same bodies without a session header. The history finds the conversation.
     Unnamed,
+    /// `/v1/chat/completions`, with a session header that all clients of a round share. The floor has this too.
+    Shared,
+    /// `/v1/chat/completions` without a session header. Each turn is the first of a conversation; the plan's history
+    /// does not count. The floor has this too.
+    First,
 }
 
 impl Api {
@@ -120,6 +136,8 @@ impl Api {
             Self::Chained => "chained",
             Self::Whole => "by header",
             Self::Unnamed => "unnamed",
+            Self::Shared => "shared",
+            Self::First => "first turn",
         }
     }
 }
@@ -139,16 +157,12 @@ pub(super) struct Round {
 
 /// Runs one round: connects, opens the sessions, then measures.
 pub(super) async fn round(testbed: &Testbed, server: &Server, plan: &Plan) -> io::Result<Round> {
-    let per_client = plan.turns_of(server.target()).div_ceil(plan.clients);
-    let address = testbed.address(server);
-    let clients = (0..plan.clients).map(|_| Client::open(address, server.target(), plan, per_client));
-    let mut clients = in_time(try_join_all(clients)).await?;
+    let mut clients = Clients::open(testbed.address(server), server.target(), plan).await?;
     let cpu_before = testbed.cpu(server)?;
     let started = Instant::now();
-    let samples = in_time(try_join_all(clients.iter_mut().map(|client| client.take_turns(per_client)))).await?;
+    let samples = clients.take_turns().await?;
     let elapsed = started.elapsed();
     let cpu = testbed.cpu(server)?.since(&cpu_before);
-    let samples: Vec<Sample> = samples.into_iter().flatten().collect();
     let turns = samples.len() as f64;
     Ok(Round {
         rate: turns / elapsed.as_secs_f64(),
@@ -215,6 +229,38 @@ pub(super) struct Sample {
     pub(super) first_token: Option<Duration>,
 }
 
+/// The clients of a round.
+pub(super) struct Clients {
+    clients: Vec<Client>,
+    turns_per_client: usize,
+}
+
+impl Clients {
+    /// Connects all clients, and sends their sessions the history.
+    pub(super) async fn open(address: SocketAddr, target: Target, plan: &Plan) -> io::Result<Self> {
+        let turns_per_client = plan.turns_of(target).div_ceil(plan.clients);
+        let turns_per_session = plan.turns_per_session();
+        let count = if target.keeps_history() { turns_per_client.div_ceil(turns_per_session) } else { 1 };
+        let names = || (0..count).map(|_| session_name()).collect::<Vec<_>>();
+        let shared = (plan.api == Api::Shared).then(names);
+        let clients = (0..plan.clients).map(|number| {
+            let names = shared.clone().unwrap_or_else(names);
+            let mut sessions: Vec<Session> = names.iter().map(|name| Session::new(target, plan, name)).collect();
+            if shared.is_some() && number > 0 {
+                sessions.iter_mut().for_each(|session| session.opening = None);
+            }
+            Client::open(address, sessions, turns_per_session)
+        });
+        Ok(Self { clients: in_time(try_join_all(clients)).await?, turns_per_client })
+    }
+
+    /// All clients take their turns, at the same time.
+    pub(super) async fn take_turns(&mut self) -> io::Result<Vec<Sample>> {
+        let turns = self.clients.iter_mut().map(|client| client.take_turns(self.turns_per_client));
+        Ok(in_time(try_join_all(turns)).await?.into_iter().flatten().collect())
+    }
+}
+
 struct Client {
     connection: Connection,
     sessions: Vec<Session>,
@@ -223,14 +269,13 @@ struct Client {
 
 impl Client {
     /// Connects, and sends each session its history.
-    async fn open(address: SocketAddr, target: Target, plan: &Plan, turns: usize) -> io::Result<Self> {
+    async fn open(address: SocketAddr, mut sessions: Vec<Session>, turns_per_session: usize) -> io::Result<Self> {
         let mut connection = connect(address).await?;
-        let turns_per_session = plan.turns_per_session();
-        let count = if target.keeps_history() { turns.div_ceil(turns_per_session) } else { 1 };
-        let mut sessions: Vec<Session> = (0..count).map(|_| Session::new(target, plan, &session_name())).collect();
         for session in &mut sessions {
-            let (_, answer) = converse(&mut connection, &session.opening).await?;
-            session.answered(&answer)?;
+            if let Some(opening) = &session.opening {
+                let (_, answer) = converse(&mut connection, opening).await?;
+                session.answered(&answer)?;
+            }
         }
         Ok(Self { connection, sessions, turns_per_session })
     }

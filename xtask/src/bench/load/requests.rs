@@ -20,8 +20,8 @@ const ASSISTANT_TEXT: &str =
 /// The requests of one session: an opening that stores the history, if the server keeps it, and a turn.
 #[derive(Debug, Clone)]
 pub(super) struct Session {
-    /// Sent once, not measured.
-    pub(super) opening: Bytes,
+    /// Sent once, not measured. `None` if each turn begins a conversation, or if another client sends it.
+    pub(super) opening: Option<Bytes>,
     turn: Turn,
 }
 
@@ -34,6 +34,8 @@ enum Turn {
     Chained { request: Vec<u8>, previous: Range<usize> },
     /// It has the whole history.
     Whole(WholeHistory),
+    /// It begins a conversation. The text has this number, in a fixed number of digits, at this position.
+    First { request: Vec<u8>, number: usize, place: Range<usize> },
 }
 
 impl Session {
@@ -44,10 +46,11 @@ impl Session {
         // The answer to the opening is the last message of the history.
         let before = spoken[..spoken.len().saturating_sub(2)].join(",");
         let (opening, turn) = match plan.api {
-            Api::Chat if target.keeps_history() => {
+            Api::First => return Self { opening: None, turn: Turn::first(name, plan.shape) },
+            Api::Chat | Api::Shared if target.keeps_history() => {
                 (chat(name, &before, plan.shape), Turn::Same(chat(name, &newest, plan.shape)))
             }
-            Api::Chat => {
+            Api::Chat | Api::Shared => {
                 let turn = chat(name, &whole, plan.shape);
                 (turn.clone(), Turn::Same(turn))
             }
@@ -65,14 +68,14 @@ impl Session {
                 (whole.request(), Turn::Whole(whole))
             }
         };
-        Self { opening, turn }
+        Self { opening: Some(opening), turn }
     }
 
     /// The next turn.
     pub(super) fn turn(&self) -> &[u8] {
         match &self.turn {
             Turn::Same(request) => request,
-            Turn::Chained { request, .. } => request,
+            Turn::Chained { request, .. } | Turn::First { request, .. } => request,
             Turn::Whole(whole) => whole.bytes(),
         }
     }
@@ -85,6 +88,10 @@ impl Session {
                 request[previous.clone()].copy_from_slice(response_id(answer)?.as_bytes());
             }
             Turn::Whole(whole) => whole.answered(answer)?,
+            Turn::First { request, number, place } => {
+                *number += 1;
+                request[place.clone()].copy_from_slice(first_number(*number).as_bytes());
+            }
         }
         Ok(())
     }
@@ -96,6 +103,19 @@ impl Turn {
         let at = memmem::find(request, NO_RESPONSE.as_bytes()).unwrap_or_default();
         Self::Chained { request: request.to_vec(), previous: at..at + NO_RESPONSE.len() }
     }
+
+    /// The name and the number make each text unique: an equal one could be taken for a retry.
+    fn first(name: &str, shape: Shape) -> Self {
+        let (mark, number) = (shape.mark(), first_number(0));
+        let message = format!(r#"{{"role":"user","content":"{mark}{name} {number}. {USER_TEXT}"}}"#);
+        let request = request("POST /v1/chat/completions", "", &chat_body(&message, shape));
+        let at = memmem::rfind(&request, number.as_bytes()).unwrap_or_default();
+        Self::First { request: request.to_vec(), number: 0, place: at..at + number.len() }
+    }
+}
+
+fn first_number(number: usize) -> String {
+    format!("{number:08}")
 }
 
 /// A placeholder with the length of a response id.
@@ -124,8 +144,12 @@ pub(super) fn message(index: usize, mark: &str) -> String {
 }
 
 fn chat(session: &str, messages: &str, shape: Shape) -> Bytes {
+    request("POST /v1/chat/completions", &session_header(session), &chat_body(messages, shape))
+}
+
+fn chat_body(messages: &str, shape: Shape) -> String {
     let stream = shape.stream_field();
-    post(session, &format!(r#"{{"model":"bench",{stream}"messages":[{messages}]}}"#))
+    format!(r#"{{"model":"bench",{stream}"messages":[{messages}]}}"#)
 }
 
 /// A request for a response. `place` is the part of the body that names the conversation.
@@ -142,10 +166,6 @@ pub(in crate::bench) fn fetch(response: &str) -> Bytes {
 /// A chat request of a session with one user message.
 pub(in crate::bench) fn ask(session: &str, text: &str, shape: Shape) -> Bytes {
     chat(session, &format!(r#"{{"role":"user","content":"{text}"}}"#), shape)
-}
-
-fn post(session: &str, body: &str) -> Bytes {
-    request("POST /v1/chat/completions", &session_header(session), body)
 }
 
 fn session_header(session: &str) -> String {
@@ -194,6 +214,10 @@ mod tests {
         Session::new(target, &plan, "s")
     }
 
+    fn opening(session: &Session) -> &[u8] {
+        session.opening.as_ref().unwrap()
+    }
+
     fn body(request: &[u8]) -> serde_json::Value {
         let text = std::str::from_utf8(request).unwrap();
         let (_, body) = text.split_once("\r\n\r\n").unwrap();
@@ -202,7 +226,7 @@ mod tests {
 
     fn bodies(target: Target, history: usize) -> [usize; 2] {
         let session = session(target, Api::Chat, history);
-        [&session.opening[..], session.turn()].map(|request| {
+        [opening(&session), session.turn()].map(|request| {
             let body = body(request);
             assert_eq!(body["messages"].as_array().unwrap().last().unwrap()["role"], "user");
             body["messages"].as_array().unwrap().len()
@@ -224,7 +248,7 @@ mod tests {
     #[test]
     fn a_chained_turn_names_the_response_before_it() {
         let mut session = session(Target::Herma, Api::Chained, 2);
-        assert!(body(&session.opening).get("previous_response_id").is_none());
+        assert!(body(opening(&session)).get("previous_response_id").is_none());
         for id in ["resp_0123456789abcdef0123456789abcdef", "resp_fedcba9876543210fedcba9876543210"] {
             session
                 .answered(&Message::of(format!(r#"{{"previous_response_id":"resp_","id":"{id}"}}"#).as_bytes()))
@@ -256,12 +280,28 @@ mod tests {
     }
 
     #[test]
+    fn each_first_turn_has_a_text_of_its_own_and_names_no_session() {
+        let mut session = session(Target::Herma, Api::First, 0);
+        assert!(session.opening.is_none());
+        let mut texts = Vec::new();
+        for _ in 0..3 {
+            let request = std::str::from_utf8(session.turn()).unwrap();
+            assert!(!request.contains("session"), "{request}");
+            let messages = body(session.turn())["messages"].clone();
+            assert_eq!(messages.as_array().unwrap().len(), 1);
+            texts.push(messages[0]["content"].as_str().unwrap().to_owned());
+            session.answered(&Message::of(b"{}")).unwrap();
+        }
+        assert!(texts[0] != texts[1] && texts[1] != texts[2], "{texts:?}");
+    }
+
+    #[test]
     fn every_api_gets_the_same_messages() {
         for history in [2, 200] {
             let chat = session(Target::Herma, Api::Chat, history);
             for api in [Api::Slug, Api::Chained] {
                 let other = session(Target::Herma, api, history);
-                assert_eq!(body(&other.opening)["input"], body(&chat.opening)["messages"]);
+                assert_eq!(body(opening(&other))["input"], body(opening(&chat))["messages"]);
                 assert_eq!(body(other.turn())["input"], body(chat.turn())["messages"]);
             }
         }

@@ -22,7 +22,8 @@ impl Talk {
         let mut connection = connect(address).await?;
         let plan = Plan { clients: 1, turns: 1, history: 2, shape, api };
         let mut session = Session::new(Target::Herma, &plan, &session_name());
-        let (_, latest) = in_time(converse(&mut connection, &session.opening)).await?;
+        let opening = session.opening.as_ref().ok_or_else(|| io::Error::other("this API has no second turn"))?;
+        let (_, latest) = in_time(converse(&mut connection, opening)).await?;
         session.answered(&latest)?;
         Ok(Self { connection, session, latest })
     }

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::Rounds;
-use crate::bench::load::{Api, Plan, Shape};
+use crate::bench::load::{Api, Pace, Plan, Shape};
 use crate::bench::options::Options;
 use crate::bench::servers::upstream::PAUSE_LENGTH;
 use crate::bench::statistics::{median, median_difference, percentile};
@@ -27,18 +27,19 @@ pub(in crate::bench) async fn run(options: &Options) -> io::Result<()> {
     );
     let names = targets.iter().map(|target| target.name().to_owned());
     let mut table = Table::new(["upstream".to_owned(), "history".to_owned()].into_iter().chain(names));
-    for (pause, history) in [(true, 2), (true, 200), (false, 2), (false, 200)] {
+    for (pace, history) in [(Pace::Paused, 2), (Pace::Paused, 200), (Pace::Usual, 2), (Pace::Usual, 200)] {
         let turns = options.turns(1) / 4;
-        let plan = Plan { clients: 1, turns, history, shape: Shape::Streamed { pause }, api: Api::Chat };
+        let plan = Plan { clients: 1, turns, history, shape: Shape::Streamed(pace), api: Api::Chat };
         let rounds = Rounds::of_targets(&testbed, &plan, options.rounds()).await?;
         let after =
             |target: Target, percent| rounds.of(target.name(), |round| percentile(&round.first_tokens, percent));
-        let mut cells = vec![if pause { "waits" } else { "at once" }.to_owned(), history.to_string()];
+        let waits = pace == Pace::Paused;
+        let mut cells = vec![if waits { "waits" } else { "at once" }.to_owned(), history.to_string()];
         for &target in &targets {
             let added = |percent| median_difference(&after(Target::Direct, percent), &after(target, percent));
             cells.push(match target {
                 Target::Direct => format!("{:.2} / {:.2}", median(&after(target, 50)), median(&after(target, 99))),
-                Target::Herma if pause => format!("{} / {:+.2}", at_most(added(50), GOAL, ""), added(99)),
+                Target::Herma if waits => format!("{} / {:+.2}", at_most(added(50), GOAL, ""), added(99)),
                 _ => format!("{:+.2} / {:+.2}", added(50), added(99)),
             });
         }

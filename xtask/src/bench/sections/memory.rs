@@ -6,7 +6,7 @@ use futures_util::future::try_join_all;
 use tokio::io::AsyncWriteExt;
 
 use crate::bench::http1::Connection;
-use crate::bench::load::{self, Shape, shows_token};
+use crate::bench::load::{self, Pace, Shape, shows_token};
 use crate::bench::options::Options;
 use crate::bench::servers::upstream::HOLD;
 use crate::bench::table::{Table, at_most};
@@ -61,7 +61,7 @@ async fn open(address: std::net::SocketAddr, count: usize) -> io::Result<Vec<Con
 /// Opens a stream and waits for its first token.
 async fn hold(address: std::net::SocketAddr) -> io::Result<Connection> {
     let mut connection = load::connect(address).await?;
-    let request = load::ask(&load::session_name(), HOLD, Shape::Streamed { pause: false });
+    let request = load::ask(&load::session_name(), HOLD, Shape::Streamed(Pace::Usual));
     connection.stream.write_all(&request).await?;
     connection.read_until(shows_token).await?;
     Ok(connection)

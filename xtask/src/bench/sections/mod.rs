@@ -1,8 +1,10 @@
 //! The sections of the report. Each starts its servers, measures in alternating rounds, and prints.
 
 pub(super) mod compaction;
+pub(super) mod counts;
 pub(super) mod first_token;
 pub(super) mod memory;
+pub(super) mod other_turns;
 pub(super) mod responses;
 pub(super) mod scale;
 pub(super) mod start_up;

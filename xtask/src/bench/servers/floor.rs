@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
@@ -64,8 +65,8 @@ async fn turn(State(floor): State<Floor>, headers: HeaderMap, body: Bytes) -> Re
 impl Floor {
     async fn run(self, headers: &HeaderMap, body: &[u8]) -> io::Result<Response> {
         let request: Request<'_> = serde_json::from_slice(body)?;
-        let session = headers.get("x-hermes-session-id").and_then(|id| id.to_str().ok()).unwrap_or_default();
-        let session = session.to_owned();
+        let session = headers.get("x-hermes-session-id").and_then(|id| id.to_str().ok());
+        let session = session.map_or_else(new_session, str::to_owned);
         let history = self.lock(&session).await?;
         let new: History = request.messages.iter().map(|message| message.get().into()).collect();
         let body = upstream_body(&request, &history, &new);
@@ -73,8 +74,8 @@ impl Floor {
         let answer = send.send().await.map_err(io::Error::other)?;
         let turn = Turn { journal: self.journal, session, history, new };
         if request.stream {
-            let passing =
-                Passing { answer, turn: Some(turn), unread: BytesMut::new(), held: Vec::new(), text: String::new() };
+            let (unread, text) = (BytesMut::new(), String::new());
+            let passing = Passing { answer, turn: Some(turn), unread, is_at_end: false, text };
             let body = Body::from_stream(stream::try_unfold(passing, Passing::next));
             return Ok(([(header::CONTENT_TYPE, "text/event-stream")], body).into_response());
         }
@@ -109,12 +110,13 @@ impl Turn {
     }
 }
 
-/// A streamed answer. Frames are forwarded as they arrive, but the last ones only after the commit.
+/// A streamed answer. Frames that came together are forwarded together, but the last ones only after the commit.
 struct Passing {
     answer: reqwest::Response,
     turn: Option<Turn>,
     unread: BytesMut,
-    held: Vec<u8>,
+    /// Whether `unread` begins with the first frame that has to wait for the commit.
+    is_at_end: bool,
     text: String,
 }
 
@@ -137,12 +139,9 @@ struct Delta {
 impl Passing {
     async fn next(mut self) -> io::Result<Option<(Bytes, Self)>> {
         loop {
-            if let Some(end) = memchr::memmem::find(&self.unread, b"\n\n") {
-                let frame = self.unread.split_to(end + 2).freeze();
-                if let Some(frame) = self.pass(frame)? {
-                    return Ok(Some((frame, self)));
-                }
-                continue;
+            let ready = self.ready()?;
+            if ready > 0 {
+                return Ok(Some((self.unread.split_to(ready).freeze(), self)));
             }
             match self.answer.chunk().await.map_err(io::Error::other)? {
                 Some(bytes) => self.unread.extend_from_slice(&bytes),
@@ -150,25 +149,38 @@ impl Passing {
                     let Some(turn) = self.turn.take() else { return Ok(None) };
                     let message = serde_json::json!({"role": "assistant", "content": self.text});
                     turn.commit(message.to_string().into()).await?;
-                    return Ok(Some((Bytes::from(std::mem::take(&mut self.held)), self)));
+                    return Ok(Some((self.unread.split().freeze(), self)));
                 }
             }
         }
     }
 
-    /// Returns the frame if it may be sent before the commit.
-    fn pass(&mut self, frame: Bytes) -> io::Result<Option<Bytes>> {
-        let data = frame.strip_prefix(b"data: ").unwrap_or_default();
-        if self.held.is_empty() && !data.starts_with(b"[DONE]") {
-            let chunk: Chunk = serde_json::from_slice(data)?;
-            if let Some(choice) = chunk.choices.first().filter(|choice| choice.finish_reason.is_none()) {
-                self.text.push_str(choice.delta.content.as_deref().unwrap_or_default());
-                return Ok(Some(frame));
+    /// The length of the frames that may be sent before the commit. Reads their texts.
+    fn ready(&mut self) -> io::Result<usize> {
+        let mut ready = 0;
+        while !self.is_at_end
+            && let Some(end) = memchr::memmem::find(&self.unread[ready..], b"\n\n")
+        {
+            let data = self.unread[ready..ready + end].strip_prefix(b"data: ").unwrap_or_default();
+            let chunk: Option<Chunk> = (data != b"[DONE]").then(|| serde_json::from_slice(data)).transpose()?;
+            let choice = chunk.and_then(|chunk| chunk.choices.into_iter().next());
+            match choice.filter(|choice| choice.finish_reason.is_none()) {
+                Some(choice) => self.text.push_str(choice.delta.content.as_deref().unwrap_or_default()),
+                None => {
+                    self.is_at_end = true;
+                    break;
+                }
             }
+            ready += end + 2;
         }
-        self.held.extend_from_slice(&frame);
-        Ok(None)
+        Ok(ready)
     }
+}
+
+/// A name for a conversation that its client does not name.
+fn new_session() -> String {
+    static SESSIONS: AtomicUsize = AtomicUsize::new(0);
+    format!("unnamed-{:024}", SESSIONS.fetch_add(1, Ordering::Relaxed))
 }
 
 fn upstream_body(request: &Request<'_>, history: &[Box<str>], new: &[Box<str>]) -> String {

@@ -35,6 +35,8 @@ impl Journal {
     pub(super) fn open(directory: &Path) -> io::Result<Self> {
         let mut database = Connection::open(directory.join("floor.db")).map_err(io::Error::other)?;
         database.execute_batch(SCHEMA).map_err(io::Error::other)?;
+        #[cfg(feature = "counts")]
+        herma_store_sqlite::counts::watch(&mut database).map_err(io::Error::other)?;
         let (sender, jobs) = channel();
         std::thread::spawn(move || {
             if let Err(error) = write(&mut database, &jobs) {

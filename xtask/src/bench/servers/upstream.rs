@@ -4,6 +4,7 @@
 //!
 //! - [`PAUSE`]: wait 5 ms before the first byte, as a fast model does;
 //! - [`HOLD`]: keep the stream open;
+//! - [`AT_ONCE`]: send a stream of 200 tokens with one write, as fast model servers do;
 //! - [`COUNT`]: report a usage that grows with the request;
 //! - [`CALL`]: call a tool of Herma's, if the request ends with a user message.
 //!
@@ -22,6 +23,8 @@ use crate::bench::http1::Connection;
 pub(in crate::bench) const PAUSE: &str = "[pause]";
 /// In the user's text: send a token, then keep the stream open until the client disconnects.
 pub(in crate::bench) const HOLD: &str = "[hold]";
+/// In the user's text: send many tokens with one write.
+pub(in crate::bench) const AT_ONCE: &str = "[at once]";
 /// In the user's text: report one token per four bytes of the request.
 pub(in crate::bench) const COUNT: &str = "[count]";
 
@@ -41,6 +44,9 @@ const SUMMARY: [&str; 3] = [
 ];
 /// The text after the conversation in a request for a summary.
 const CONVERSATION_ENDS: &str = "</conversation>";
+
+/// Tokens of a stream that is sent with one write.
+const AT_ONCE_TOKENS: usize = 200;
 
 const PROMPT_TOKENS: usize = 20;
 const ANSWER_TOKENS: usize = 8;
@@ -63,6 +69,8 @@ async fn connection(socket: TcpStream) -> io::Result<()> {
     let (usual, summary) = (frames(&WORDS), frames(&SUMMARY));
     let usual_whole = whole(PROMPT_TOKENS);
     let calling = call();
+    let at_once: Vec<&str> = WORDS.into_iter().cycle().take(AT_ONCE_TOKENS).collect();
+    let at_once = frames(&at_once).concat();
     while let Some(request) = connection.read(|_| {}).await? {
         let asks = |word: &str| memmem::find(request.body(), word.as_bytes()).is_some();
         let streamed = asks("\"stream\":true") || asks("\"stream\": true");
@@ -77,6 +85,10 @@ async fn connection(socket: TcpStream) -> io::Result<()> {
         if !streamed {
             let counted = asks(COUNT).then(|| whole(request.body().len() / 4));
             connection.stream.write_all(counted.as_ref().unwrap_or(&usual_whole)).await?;
+            continue;
+        }
+        if asks(AT_ONCE) {
+            connection.stream.write_all(&at_once).await?;
             continue;
         }
         let frames = if asks(CONVERSATION_ENDS) { &summary } else { &usual };

@@ -4,7 +4,7 @@ use std::io;
 
 use futures_util::future::try_join_all;
 
-use crate::bench::load::{Api, Shape, Talk};
+use crate::bench::load::{Api, Pace, Shape, Talk};
 use crate::bench::options::Options;
 use crate::bench::table::{Table, at_most};
 use crate::bench::testbed::{Target, Testbed};
@@ -26,7 +26,7 @@ pub(super) async fn run(testbed: &Testbed, options: &Options) -> io::Result<()> 
         2 * half
     );
     let mut table = Table::new(["turn", "answer", "bytes a turn", "/ chat", "latter / former half"]);
-    for (shape, answer) in [(Shape::Whole, "whole"), (Shape::Streamed { pause: false }, "streamed")] {
+    for (shape, answer) in [(Shape::Whole, "whole"), (Shape::Streamed(Pace::Usual), "streamed")] {
         let mut chat = None;
         for api in Api::NAMED {
             let data = format!("{}-{answer}", api.name());

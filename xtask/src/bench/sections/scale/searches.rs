@@ -11,14 +11,19 @@ use crate::bench::table::{Table, at_most};
 
 /// The goal for the p99 of a search, in milliseconds.
 const GOAL: f64 = 50.0;
+/// The goal for the p50 of a word that ends with a number, as a multiple of a rare word's.
+const NUMBERED_GOAL: f64 = 2.0;
+const RARE_WORD: &str = "a rare word";
+const NUMBERED_WORD: &str = "a common word with a number";
 /// Different queries of each kind.
 const QUERIES: u64 = 10;
 
 /// Measures every kind of query.
 pub(super) async fn run(large_store: &LargeStore, client: &mut Client<'_>, options: &Options) -> io::Result<()> {
     let rare = (large_store.description.messages / RARE / 2).max(1);
-    let kinds: [(&str, &dyn Fn(u64) -> String); 7] = [
-        ("a rare word", &|number| words::rare(1 + number % rare)),
+    let kinds: [(&str, &dyn Fn(u64) -> String); 8] = [
+        (RARE_WORD, &|number| words::rare(1 + number % rare)),
+        (NUMBERED_WORD, &|number| words::topic(120 + number)),
         ("a common word", &word),
         ("two common words", &|number| format!("{} {}", word(number), word(number + 20))),
         ("a phrase", &|number| format!("\"{} {}\"", word(number), word(0))),
@@ -27,7 +32,8 @@ pub(super) async fn run(large_store: &LargeStore, client: &mut Client<'_>, optio
         ("two signs of a script without spaces", &|number| [sign(number), sign(0)].iter().collect()),
     ];
     println!("Pages of `GET /api/search`, one client, {QUERIES} queries of each kind:\n");
-    let mut table = Table::new(["for", "hits on the pages", "p50", "p99", "CPU"]);
+    let mut table = Table::new(["for", "hits on the pages", "p50", "p50 / a rare word's", "p99", "CPU"]);
+    let mut of_rare_word = f64::NAN;
     // A small store may have no rare word.
     let without = usize::from(large_store.description.messages < 2 * RARE);
     for (what, query) in kinds.into_iter().skip(without) {
@@ -41,10 +47,15 @@ pub(super) async fn run(large_store: &LargeStore, client: &mut Client<'_>, optio
             return Err(io::Error::other(format!("{what} is nowhere: {}", query(0))));
         }
         let block = client.block(&queries, options.pages()).await?;
+        if what == RARE_WORD {
+            of_rare_word = block.p50();
+        }
+        let ratio = block.p50() / of_rare_word;
         table.row([
             what.to_owned(),
             hits.to_string(),
             format!("{:.2} ms", block.p50()),
+            if what == NUMBERED_WORD { at_most(ratio, NUMBERED_GOAL, "") } else { format!("{ratio:.2}") },
             at_most(block.p99(), GOAL, " ms"),
             format!("{:.0} µs", block.cpu()),
         ]);

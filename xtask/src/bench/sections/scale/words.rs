@@ -14,6 +14,8 @@ const RUNNING: usize = 2 << 20;
 const OTHER_SCRIPT: u64 = 32;
 /// One of this many messages has a word that hardly any other message has.
 pub(super) const RARE: u64 = 20_000;
+/// One of this many messages has a topic: a word that ends with a number of its own.
+const TOPICS: u64 = 100;
 
 const SHORTEST: f64 = 60.0;
 /// The longest message is this many times longer than the shortest.
@@ -52,6 +54,7 @@ impl Language {
         let text = cut(&self.running, self.random.below(self.running.len() as u64) as usize, length);
         match self.told % RARE {
             0 => format!("{} {text}", rare(self.told / RARE)),
+            _ if self.told % TOPICS == 1 => format!("{} {text}", topic(self.told / TOPICS)),
             _ => text.to_owned(),
         }
     }
@@ -94,6 +97,11 @@ pub(super) fn rare(number: u64) -> String {
     letters.collect()
 }
 
+/// A word that has its beginning in common with many others.
+pub(super) fn topic(number: u64) -> String {
+    format!("topic{number}")
+}
+
 /// The sign with this rank.
 pub(super) fn sign(rank: u64) -> char {
     u32::try_from(rank).ok().and_then(|rank| char::from_u32(0x4e00 + rank)).unwrap_or('\u{4e00}')
@@ -122,6 +130,7 @@ mod tests {
         assert!(said.iter().all(|text| (30..1_600).contains(&text.len())), "{:?}", said.iter().map(String::len).max());
         assert!(!said.iter().any(|text| text.contains(['"', '\\', '\n'])));
         assert_eq!(said.iter().filter(|text| text.starts_with(&rare(1))).count(), 1);
+        assert!((180..=200).contains(&said.iter().filter(|text| text.starts_with("topic")).count()));
     }
 
     #[test]
