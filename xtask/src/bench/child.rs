@@ -48,12 +48,16 @@ impl Child {
 
     /// The command of Herma's release binary, which is in the same directory as this one.
     pub(super) fn herma(upstream: &str, data: &Path, settings: &[(&str, &str)]) -> io::Result<Command> {
-        let mut herma = Command::new(std::env::current_exe()?.with_file_name("herma"));
-        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("HERMA_")) {
-            herma.env_remove(name);
-        }
-        herma.args(["serve", "--listen", "127.0.0.1:0", "--upstream", upstream, "--model", "bench", "--data"]);
-        herma.arg(data).env("HERMA_API_KEY", super::load::KEY).envs(settings.iter().copied());
+        let mut herma = release_binary(data)?;
+        herma.args(["serve", "--listen", "127.0.0.1:0", "--upstream", upstream, "--model", "bench"]);
+        herma.env("HERMA_API_KEY", super::load::KEY).envs(settings.iter().copied());
+        Ok(herma)
+    }
+
+    /// The command of Herma's agent for editors.
+    pub(super) fn editor(upstream: &str, data: &Path) -> io::Result<Command> {
+        let mut herma = release_binary(data)?;
+        herma.arg("acp").envs([("HERMA_UPSTREAM", upstream), ("HERMA_MODEL", "bench")]);
         Ok(herma)
     }
 
@@ -94,6 +98,16 @@ impl Child {
         let kib = line.and_then(|line| line.trim().strip_suffix(" kB")).and_then(|kib| kib.trim().parse::<u64>().ok());
         kib.map(|kib| kib * 1024).ok_or_else(|| io::Error::other("no VmRSS"))
     }
+}
+
+/// Herma's release binary with a data directory, and without the settings of this process.
+fn release_binary(data: &Path) -> io::Result<Command> {
+    let mut herma = Command::new(std::env::current_exe()?.with_file_name("herma"));
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("HERMA_")) {
+        herma.env_remove(name);
+    }
+    herma.env("HERMA_DATA", data);
+    Ok(herma)
 }
 
 impl Drop for Child {
