@@ -48,13 +48,18 @@ impl Child {
 
     /// The command of Herma's release binary, which is in the same directory as this one.
     pub(super) fn herma(upstream: &str, data: &Path, settings: &[(&str, &str)]) -> io::Result<Command> {
-        let mut herma = Command::new(std::env::current_exe()?.with_file_name("herma"));
+        Ok(Self::herma_of(&std::env::current_exe()?.with_file_name("herma"), upstream, data, settings))
+    }
+
+    /// The command of any binary of Herma.
+    pub(super) fn herma_of(binary: &Path, upstream: &str, data: &Path, settings: &[(&str, &str)]) -> Command {
+        let mut herma = Command::new(binary);
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("HERMA_")) {
             herma.env_remove(name);
         }
         herma.args(["serve", "--listen", "127.0.0.1:0", "--upstream", upstream, "--model", "bench", "--data"]);
         herma.arg(data).env("HERMA_API_KEY", super::load::KEY).envs(settings.iter().copied());
-        Ok(herma)
+        herma
     }
 
     pub(super) fn id(&self) -> u32 {
