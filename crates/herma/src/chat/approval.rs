@@ -1,19 +1,12 @@
 //! Asks the person at the terminal whether a call may be made.
 
 use std::io::{self, Write};
-use std::time::Duration;
 
-use herma_gateway::{Gateway, GatewayError};
-use herma_model::{ApprovalChoice, CallId, Principal, TurnId};
-use herma_store::Question;
+use herma_model::ApprovalChoice;
 
 use super::input::StdinLines;
 use crate::output;
 use crate::signals::{Caught, Signals};
-
-/// How often an answer is tried while the turn is not parked yet, and how long.
-const TRY_EVERY: Duration = Duration::from_millis(20);
-const TRY_LIMIT: Duration = Duration::from_secs(5);
 
 /// What the person did.
 #[derive(Debug, PartialEq, Eq)]
@@ -44,23 +37,6 @@ pub(super) async fn ask(lines: &mut StdinLines, signals: &mut Signals, call: &st
         match choice(&line) {
             Some(choice) => return Ok(Consent::Chosen(choice)),
             None => output::note("please answer y, n, s or a"),
-        }
-    }
-}
-
-/// Hands an answer to the turn. The question is told before the turn is parked, so that it may have to be tried again.
-pub(super) async fn answer(
-    gateway: &std::sync::Arc<Gateway>,
-    principal: &Principal,
-    turn: TurnId,
-    call: &CallId,
-    choice: ApprovalChoice,
-) -> Result<(), GatewayError> {
-    let began = tokio::time::Instant::now();
-    loop {
-        match gateway.answer(principal, turn, Question::Call(call.clone()), choice).await {
-            Err(GatewayError::NotFound(_)) if began.elapsed() < TRY_LIMIT => tokio::time::sleep(TRY_EVERY).await,
-            answered => return answered.map(|_| ()),
         }
     }
 }

@@ -202,7 +202,7 @@ impl Talk<'_> {
                     return Ok(());
                 }
             };
-            if let Err(error) = approval::answer(self.gateway, &self.principal, id, &own.id, choice).await {
+            if let Err(error) = self.gateway.answer_call(&self.principal, id, &own.id, choice).await {
                 output::note(&format!("(the answer came too late: {error})"));
             }
         }
