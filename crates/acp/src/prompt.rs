@@ -59,6 +59,7 @@ impl Agent {
         turn.options.streaming = true;
         turn.options.obeys_tool_mode = true;
         turn.options.approvals = AskWhere::ByTurn;
+        turn.options.session_tools = Some(Arc::clone(&session.tools));
         Ok(turn)
     }
 }

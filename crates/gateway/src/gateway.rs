@@ -29,6 +29,7 @@ use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::stateless::{Stateless, StatelessTurns};
 use crate::titles::Titles;
+use crate::tools::LentTools;
 use crate::{mint, parked, retention, watch as watching};
 
 /// How long turns get to write their end after they were told to stop.
@@ -52,6 +53,7 @@ pub struct Gateway {
     pub(crate) counters: Counters,
     /// The MCP servers.
     pub(crate) toolbox: Arc<Toolbox>,
+    pub(crate) lent_tools: LentTools,
     places: Arc<Semaphore>,
     key_turns: Arc<KeyTurns>,
     draining: AtomicBool,
@@ -70,6 +72,7 @@ impl Gateway {
             readiness: Readiness::default(),
             counters: Counters::default(),
             toolbox: Toolbox::new(settings.tools.servers.clone()),
+            lent_tools: LentTools::default(),
             places: Arc::new(Semaphore::new(settings.max_live_turns)),
             key_turns: Arc::default(),
             draining: AtomicBool::new(false),

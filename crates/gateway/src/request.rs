@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use crate::counters::TurnCount;
 use crate::log::{Progress, Subscription, TurnEvent, TurnLog};
 use crate::sessions::Origin;
+use crate::tools::SessionTools;
 
 /// What happens when another turn is running.
 pub type Policy = TurnPolicy;
@@ -195,6 +196,8 @@ pub struct TurnOptions {
     pub response: Option<NewResponse>,
     /// Which of Herma's own tools the model is offered.
     pub tools: ToolOffer,
+    /// The tools that its session brings. They are offered beside the operator's.
+    pub session_tools: Option<Arc<SessionTools>>,
     /// Where a person can be asked whether a call may be made.
     pub approvals: AskWhere,
     /// Whether the conversation's tool mode counts. Otherwise only the operator's settings do.

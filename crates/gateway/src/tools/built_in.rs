@@ -12,6 +12,7 @@ use herma_tools::CallEnd;
 use serde_json::{Value, json};
 
 use super::plan::PlannedCall;
+use super::session::SessionTools;
 use crate::gateway::Gateway;
 use crate::request::ToolOffer;
 use crate::stored_turn::StoredTurn;
@@ -127,6 +128,7 @@ pub(crate) struct CallContext {
     pub(crate) model: Option<String>,
     pub(crate) tools: ToolOffer,
     pub(crate) obeys_tool_mode: bool,
+    pub(crate) session_tools: Option<Arc<SessionTools>>,
     /// How many children the turn may still make. Calls of the same turn share it.
     pub(crate) children_left: Arc<AtomicU32>,
 }
@@ -150,6 +152,7 @@ impl StoredTurn<'_> {
             model: self.request.options.model.clone(),
             tools: self.request.options.tools,
             obeys_tool_mode: self.request.options.obeys_tool_mode,
+            session_tools: self.request.options.session_tools.clone(),
             children_left: Arc::clone(&self.children_left),
         }
     }

@@ -38,16 +38,15 @@ fn built_in(tool: BuiltInTool) -> Option<BuiltIn> {
 }
 
 fn settings_of(label: &str, server: &McpServer) -> ServerSettings {
+    let transport = match &server.transport {
+        McpTransport::Command { command, args, env } => {
+            Transport::Command { command: command.clone(), args: args.clone(), env: exposed(env) }
+        }
+        McpTransport::Url { url, headers } => {
+            Transport::Http { url: url.as_str().to_owned(), headers: exposed(headers) }
+        }
+    };
     ServerSettings {
-        label: label.to_owned(),
-        transport: match &server.transport {
-            McpTransport::Command { command, args, env } => {
-                Transport::Command { command: command.clone(), args: args.clone(), env: exposed(env) }
-            }
-            McpTransport::Url { url, headers } => {
-                Transport::Http { url: url.as_str().to_owned(), headers: exposed(headers) }
-            }
-        },
         allow: server.allow.clone(),
         deny: server.deny.clone(),
         approval: server.approval.map(approval),
@@ -55,6 +54,7 @@ fn settings_of(label: &str, server: &McpServer) -> ServerSettings {
         tenants: server.tenants.clone(),
         session_keys: server.session_keys.clone(),
         timeout: server.timeout,
+        ..ServerSettings::new(label, transport)
     }
 }
 

@@ -109,6 +109,7 @@ fn request(context: &CallContext, parent: &Alias, task: &str) -> TurnRequest {
     request.options.streaming = true;
     request.options.tools = ToolOffer::Delegated { depth };
     request.options.obeys_tool_mode = context.obeys_tool_mode;
+    request.options.session_tools.clone_from(&context.session_tools);
     request
 }
 
