@@ -10,6 +10,7 @@ mod conversations;
 mod events;
 #[cfg(target_os = "linux")]
 mod health;
+mod home;
 mod import;
 mod key_limits;
 mod log;
