@@ -3,7 +3,7 @@
 //! - [`arguments`]: the command line and its help.
 //! - [`setup`]: builds configuration, store, model server and gateway settings.
 //! - [`serve`], [`acp`], [`chat`], [`sessions`], [`tools`], [`import`], [`keys`], [`config`], [`doctor`]: one command each.
-//! - [`output`], [`terminal`], [`text_width`], [`markdown`], [`table`], [`progress`], [`excerpt`], [`tool_lines`],
+//! - [`output`], [`terminal`], [`text_width`], [`local_time`], [`markdown`], [`table`], [`progress`], [`excerpt`], [`tool_lines`],
 //!   [`next_command`], [`logging`], [`failure`], [`signals`]: shared by the commands, for the terminal and the operating
 //!   system.
 //!
@@ -18,6 +18,7 @@ mod excerpt;
 mod failure;
 mod import;
 mod keys;
+mod local_time;
 mod logging;
 mod markdown;
 mod next_command;
