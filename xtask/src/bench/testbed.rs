@@ -121,6 +121,11 @@ impl Testbed {
         Child::start(&mut Child::herma(&self.upstream_url(), data, settings)?)
     }
 
+    /// The command of Herma's agent for editors on a data directory with this name, which has to exist.
+    pub(super) fn editor_command(&self, data: &str) -> io::Result<Command> {
+        Child::editor(&self.upstream_url(), &self.directory(data))
+    }
+
     /// The path of a data directory with this name.
     pub(super) fn directory(&self, data: &str) -> PathBuf {
         self.data.path().join(data)

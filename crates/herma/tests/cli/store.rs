@@ -4,8 +4,12 @@ use std::path::Path;
 
 use crate::{Terminal, contents};
 
-const COMMANDS: [&[&str]; 4] =
-    [&["serve", "--listen", "127.0.0.1:0"], &["chat"], &["keys", "list"], &["keys", "create", "--tenant", "default"]];
+const COMMANDS: [&[&str]; 4] = [
+    &["serve", "--listen", "127.0.0.1:0"],
+    &["chat", "hello"],
+    &["keys", "list"],
+    &["keys", "create", "--tenant", "default"],
+];
 
 #[test]
 fn a_damaged_database_is_refused_and_left_as_it_is() {
@@ -75,7 +79,7 @@ fn postgres_is_refused_without_showing_its_password() {
 fn a_data_directory_that_cannot_be_made_is_one_sentence() {
     let terminal = Terminal::new();
     std::os::unix::fs::symlink("nowhere", terminal.data()).unwrap();
-    let said = terminal.run(&["chat"]);
+    let said = terminal.run(&["chat", "hello"]);
     assert_eq!((said.code, said.stderr.lines().count()), (1, 1), "{}", said.stderr);
     assert!(
         said.transcript().contains("error: cannot make the data directory DATA; make it yourself, or name another")
