@@ -199,6 +199,20 @@ pub struct TurnOptions {
     pub approvals: AskWhere,
     /// Which calls of Herma's own tools may be made. `None`: as the operator set it.
     pub tool_mode: Option<ToolMode>,
+    /// How long-term memory is used.
+    pub memory: MemoryUse,
+}
+
+/// How a turn under a session key uses long-term memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MemoryUse {
+    /// It recalls. What it says can be recalled later, unless it is a helper's or background work.
+    #[default]
+    AsUsual,
+    /// It recalls nothing, and nothing of it is recalled later.
+    Off,
+    /// It recalls, and what it says can be recalled later.
+    On,
 }
 
 /// Which of Herma's own tools a turn is offered.

@@ -2,7 +2,8 @@
 //!
 //! - [`arguments`]: the command line and its help.
 //! - [`setup`]: builds configuration, store, model server and gateway settings.
-//! - [`serve`], [`acp`], [`chat`], [`sessions`], [`tools`], [`import`], [`keys`], [`config`], [`doctor`]: one command each.
+//! - [`serve`], [`acp`], [`chat`], [`sessions`], [`memory`], [`tools`], [`import`], [`keys`], [`config`], [`doctor`]: one
+//!   command each.
 //! - [`output`], [`table`], [`progress`], [`excerpt`], [`tool_lines`], [`logging`], [`failure`], [`signals`]: shared by
 //!   the commands,
 //!   for the terminal and the operating system.
@@ -19,6 +20,7 @@ mod failure;
 mod import;
 mod keys;
 mod logging;
+mod memory;
 mod output;
 mod progress;
 mod serve;
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         Command::Chat(flags) => chat::run(common, flags),
         Command::Acp => acp::run(common),
         Command::Sessions { command } => sessions::run(common, command),
+        Command::Memory { command } => memory::run(common, command),
         Command::Tools { command } => tools::run(common, command),
         Command::Import { command: ImportCommand::Hermes(flags) } => import::run(common, &flags),
         Command::Keys { command: KeysCommand::Create(flags) } => keys::create::run(common, &flags),

@@ -7,6 +7,7 @@ mod doctor;
 mod import;
 mod interrupt;
 mod keys;
+mod memory;
 #[cfg(target_os = "linux")]
 mod questions;
 mod redacted;

@@ -18,7 +18,7 @@ use super::CallContext;
 use crate::error::GatewayError;
 use crate::gateway::Gateway;
 use crate::log::TurnEvent;
-use crate::request::{Caller, ConversationRef, OnDisconnect, ToolOffer, TurnHandle, TurnRequest};
+use crate::request::{Caller, ConversationRef, MemoryUse, OnDisconnect, ToolOffer, TurnHandle, TurnRequest};
 use crate::running::RunningTurn;
 use crate::sessions::Origin;
 
@@ -108,6 +108,9 @@ fn request(context: &CallContext, parent: &Alias, task: &str) -> TurnRequest {
     // A streamed turn tells when its conversation is stored.
     request.options.streaming = true;
     request.options.tools = ToolOffer::Delegated { depth };
+    if context.memory == MemoryUse::Off {
+        request.options.memory = MemoryUse::Off;
+    }
     request
 }
 
