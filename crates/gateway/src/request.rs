@@ -202,6 +202,20 @@ pub struct TurnOptions {
     pub approvals: AskWhere,
     /// Whether the conversation's tool mode counts. Otherwise only the operator's settings do.
     pub obeys_tool_mode: bool,
+    /// How long-term memory is used.
+    pub memory: MemoryUse,
+}
+
+/// How a turn under a session key uses long-term memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MemoryUse {
+    /// It recalls. What it says can be recalled later, unless it is a helper's or background work.
+    #[default]
+    AsUsual,
+    /// It recalls nothing, and nothing of it is recalled later.
+    Off,
+    /// It recalls, and what it says can be recalled later.
+    On,
 }
 
 /// Which of Herma's own tools a turn is offered.
