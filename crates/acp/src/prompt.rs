@@ -27,8 +27,11 @@ impl Agent {
         }
         let (session, row) = self.opened(&request.session_id).await?;
         if let Some(command) = Command::of(&request.prompt) {
-            self.command(&session, &row, command).await?;
-            return Ok(Answered::new(&PromptResponse::new(StopReason::EndTurn)));
+            self.command(&session, &row, command, &mut place.stop).await?;
+            return match place.stop.cause() {
+                Some(cause) => stopped(cause),
+                None => Ok(Answered::new(&PromptResponse::new(StopReason::EndTurn))),
+            };
         }
         let turn = self.turn_request(&session, &row, &request.prompt)?;
         self.deny_parked_turn(&session, &row).await?;
