@@ -45,6 +45,8 @@ pub struct AgentSettings {
     pub version: &'static str,
     /// The directory in which the agent was started.
     pub cwd: PathBuf,
+    /// The currency of all prices. `None` if one of them has none, or another.
+    pub currency: Option<String>,
 }
 
 /// The agent of one connection.

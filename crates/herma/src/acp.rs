@@ -29,7 +29,8 @@ async fn serve(config: &Config, stdout: File) -> anyhow::Result<ExitCode> {
     let store = setup::open_store(config)?;
     let principal = access::default_principal(&*store).await?;
     let gateway = Gateway::start(store, servers.servers, settings);
-    let agent = AgentSettings { version: env!("CARGO_PKG_VERSION"), cwd: std::env::current_dir()? };
+    let (version, currency) = (env!("CARGO_PKG_VERSION"), config.models.currency().map(str::to_owned));
+    let agent = AgentSettings { version, cwd: std::env::current_dir()?, currency };
     let stop = async {
         signals.next().await;
     };
