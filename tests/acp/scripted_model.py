@@ -14,6 +14,8 @@ from urllib.parse import unquote
 
 # Words of a user's last message that decide the answer.
 HOLD, FAIL, THINK, HARMFUL, LONG = "[hold]", "[fail]", "[think]", "[harmful]", "[long]"
+# In the first message: the model never has enough of the tool.
+AGAIN = "[again]"
 # Words that decide about the summary of a conversation that has them.
 HOLD_SUMMARY, NO_SUMMARY = "[hold summary]", "[no summary]"
 # `use files__echo {"text": "x"}` calls that tool, if it is offered.
@@ -76,7 +78,11 @@ class Model:
             return {"content": "No."}, "content_filter"
         if LONG in said:
             return {"content": "And so on and so"}, "length"
-        asked = ASKED_CALL.search(said) if body["messages"][-1]["role"] == "user" else None
+        if AGAIN in text(body["messages"][0]):
+            # It calls the tool that the first message names, as long as it is offered one and may.
+            said = text(body["messages"][0])
+        may_call = body["messages"][-1]["role"] == "user" or AGAIN in said
+        asked = ASKED_CALL.search(said) if may_call and body.get("tool_choice") != "none" else None
         offered = {tool["function"]["name"] for tool in body.get("tools", ())}
         if asked and asked[1] in offered:
             call = {"name": asked[1], "arguments": asked[2]}
