@@ -14,6 +14,8 @@ from urllib.parse import unquote
 
 # Words of a user's last message that decide the answer.
 HOLD, FAIL, THINK, HARMFUL, LONG = "[hold]", "[fail]", "[think]", "[harmful]", "[long]"
+# The first time, the model says that the context is too long.
+TOO_LONG = "[too long]"
 # In the first message: the model never has enough of the tool.
 AGAIN = "[again]"
 # Words that decide about the summary of a conversation that has them.
@@ -58,6 +60,9 @@ class Model:
         asked = [request["body"]["messages"] for request in self.seen]
         return [messages for messages in asked if SUMMARISED not in text(messages[-1])]
 
+    def _is_first_time(self):
+        return sum(TOO_LONG in text(messages[-1]) for messages in self.shown()) == 1
+
     def take(self, headers, body):
         with self._arrived:
             self.seen.append({"headers": headers, "body": body})
@@ -72,7 +77,7 @@ class Model:
             return None if NO_SUMMARY in said else ({"content": f"Summary {number}: they counted."}, "stop")
         if HOLD in said:
             self._held.acquire(timeout=PATIENCE)
-        if FAIL in said:
+        if FAIL in said or (TOO_LONG in said and self._is_first_time()):
             return None
         if HARMFUL in said:
             return {"content": "No."}, "content_filter"
@@ -151,7 +156,8 @@ def _handler(model):
             model.take(dict(self.headers), body)
             answered = model.answer(body)
             if answered is None:
-                self.send(400, "application/json", json.dumps({"error": {"message": "not now"}}))
+                code = "context_length_exceeded" if TOO_LONG in text(body["messages"][-1]) else "not_now"
+                self.send(400, "application/json", json.dumps({"error": {"message": "no", "code": code}}))
                 return
             message, finish = answered
             usage = _usage(body, message)
