@@ -52,7 +52,7 @@ pub(crate) fn gateway_settings(config: &Config, servers: &ConfiguredServers) -> 
         default_model,
         context_window: config.upstream.context_window,
         models: config.models.iter().map(model).collect(),
-        currency: currency(config),
+        currency: config.models.currency().map(str::to_owned),
         compaction: compaction_settings(&config.compaction),
         titles: titling(&config.titles),
         tools: tool_settings(&config.tools),
@@ -80,14 +80,6 @@ fn memory_settings(config: &MemoryConfig) -> MemorySettings {
         MemoryProvider::Honcho | MemoryProvider::Off => ProviderSettings::Off,
     };
     MemorySettings { provider, limits: RecallLimits { budget: config.budget, timeout: config.timeout } }
-}
-
-/// The currency of all prices. Amounts in different or unknown currencies have no sum.
-fn currency(config: &Config) -> Option<String> {
-    let mut currencies =
-        config.models.iter().filter_map(|(_, model)| model.price.as_ref()).map(|price| &price.currency);
-    let first = currencies.next()?.clone();
-    first.filter(|first| currencies.all(|other| other.as_ref() == Some(first)))
 }
 
 fn upstream_name(name: &str, model: &ModelConfig) -> UpstreamName {
