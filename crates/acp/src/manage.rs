@@ -18,7 +18,7 @@ impl Agent {
             self.find(&id).await?;
         }
         self.end_prompts(&id).await;
-        self.open.close(&id);
+        self.open.close(&id).await;
         Ok(Answered::new(&CloseSessionResponse::new()))
     }
 
@@ -26,7 +26,7 @@ impl Agent {
     pub(crate) async fn delete_session(&self, request: DeleteSessionRequest) -> Handled {
         let id = request.session_id;
         self.end_prompts(&id).await;
-        self.open.close(&id);
+        self.open.close(&id).await;
         if let Ok(alias) = Alias::parse(&id.0) {
             match self.sessions().delete(&alias, Children::Keep).await {
                 Ok(_) | Err(GatewayError::NotFound(Missing::Conversation)) => {}

@@ -149,6 +149,7 @@ pub async fn a_turn_without_its_lease_or_asked_to_stop_appends_nothing<S: Store>
     let id = MessageId::answered(turn.turn, 1, 0);
     let messages = vec![NewMessage { id, ..message(Role::Assistant, "late") }];
     let late = Append {
+        recall: None,
         lease: turn.lease,
         session: turn.facts.head.id.clone(),
         messages,
