@@ -2,8 +2,9 @@
 //!
 //! - [`arguments`]: the command line and its help.
 //! - [`setup`]: builds configuration, store, model server and gateway settings.
-//! - [`serve`], [`acp`], [`chat`], [`sessions`], [`tools`], [`import`], [`keys`], [`config`], [`doctor`]: one command each.
-//! - [`output`], [`table`], [`progress`], [`excerpt`], [`tool_lines`], [`logging`], [`failure`], [`signals`]: shared by
+//! - [`serve`], [`acp`], [`chat`], [`sessions`], [`tools`], [`import`], [`keys`], [`tenants`], [`config`],
+//!   [`doctor`]: one command each.
+//! - [`output`], [`table`], [`progress`], [`consent`], [`receipt`], [`excerpt`], [`tool_lines`], [`logging`], [`failure`], [`signals`]: shared by
 //!   the commands,
 //!   for the terminal and the operating system.
 //!
@@ -13,6 +14,7 @@ mod acp;
 mod arguments;
 mod chat;
 mod config;
+mod consent;
 mod doctor;
 mod excerpt;
 mod failure;
@@ -21,11 +23,13 @@ mod keys;
 mod logging;
 mod output;
 mod progress;
+mod receipt;
 mod serve;
 mod sessions;
 mod setup;
 mod signals;
 mod table;
+mod tenants;
 mod tool_lines;
 mod tools;
 
@@ -35,7 +39,7 @@ use clap::Parser;
 use herma_gateway::Origin;
 use herma_model::CreatorKind;
 
-use crate::arguments::{Arguments, Command, ImportCommand, KeysCommand};
+use crate::arguments::{Arguments, Command, ImportCommand, KeysCommand, TenantsCommand};
 
 /// The origin that is stored with conversations of the terminal.
 const ORIGIN: Origin = Origin { creator: CreatorKind::Cli, source: "cli" };
@@ -52,6 +56,8 @@ fn main() -> ExitCode {
         Command::Keys { command: KeysCommand::Create(flags) } => keys::create::run(common, &flags),
         Command::Keys { command: KeysCommand::List(flags) } => keys::list::run(common, &flags),
         Command::Keys { command: KeysCommand::Revoke(flags) } => keys::revoke::run(common, &flags),
+        Command::Tenants { command: TenantsCommand::List(flags) } => tenants::list::run(common, &flags),
+        Command::Tenants { command: TenantsCommand::Delete(flags) } => tenants::delete::run(common, &flags),
         Command::Config => config::run(common),
         Command::Doctor(flags) => doctor::run(common, &flags),
     };

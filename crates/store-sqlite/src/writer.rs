@@ -26,7 +26,7 @@ use herma_store::{Lease, StoreError};
 use rusqlite::Connection;
 
 use self::write_connection::{Syncing, WriteConnection};
-use crate::erasures::Erasures;
+use crate::erase::counts::Erasures;
 use crate::failure::StoreResult;
 use crate::instance::Instance;
 use crate::sync::{self, Log};

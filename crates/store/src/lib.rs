@@ -9,6 +9,7 @@ pub mod compaction;
 pub mod contract;
 pub mod conversations;
 pub mod copy;
+pub mod erasure;
 mod error;
 pub mod events;
 pub mod history;
@@ -41,6 +42,7 @@ pub use conversations::{
     NewConversation, Rewind, RewindOutcome, RewindPoint,
 };
 pub use copy::{Copying, Restoration, RestoreIntent, RestoreOutcome};
+pub use erasure::{AskedBy, EraseOutcome, Erasure, ErasureReceipt, Removed, TenantName};
 pub use error::StoreError;
 pub use events::{Event, EventPage, EventsFrom, KEPT_EVENTS};
 pub use history::{ExpectedHistory, FoundHistory, HistoryEnds, HistoryScope, MOST_RESEMBLING, Resembling};

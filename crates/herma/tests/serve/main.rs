@@ -7,6 +7,7 @@ mod client_tools;
 mod compactions;
 mod contexts;
 mod conversations;
+mod erasure;
 mod events;
 #[cfg(target_os = "linux")]
 mod health;

@@ -86,6 +86,7 @@ fn features(app: &Shared) -> Value {
         "search": true,
         "session_events_sse": true,
         "session_events_resume": "Last-Event-ID",
+        "erasure_receipts": true,
         "session_continuity_header": "X-Hermes-Session-Id",
         "conversation_header": "X-Hermes-Conversation-Id",
         "session_key_header": "X-Hermes-Session-Key",

@@ -11,7 +11,7 @@ use herma_store::StoreError;
 use rusqlite::Connection;
 
 use super::{Callback, JobOutcome, Work};
-use crate::erasures::Erasures;
+use crate::erase::counts::Erasures;
 use crate::failure::{StoreResult, Translate};
 use crate::instance::{Instance, Mark};
 use crate::open::BUSY_TIMEOUT;
