@@ -12,6 +12,7 @@ mod events;
 #[cfg(target_os = "linux")]
 mod health;
 mod import;
+mod isolation;
 mod key_limits;
 mod log;
 mod long;
