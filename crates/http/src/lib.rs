@@ -12,6 +12,7 @@
 //! - [`body_budget`]: how many bytes all request bodies being read may hold.
 //! - [`client_socket`]: whether a client has disconnected, and whether its answer was written to its end.
 //! - [`request_log`]: one log line for each request.
+//! - [`security_headers`]: what browsers may not do with an answer.
 //! - [`sockets`]: counts the open WebSockets and tells them to close.
 
 mod answer;
@@ -37,6 +38,7 @@ mod request_id;
 mod request_log;
 mod revision;
 mod routes;
+mod security_headers;
 mod server;
 mod sockets;
 mod stream;

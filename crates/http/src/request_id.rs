@@ -6,13 +6,16 @@ use axum::response::Response;
 use http::{HeaderName, HeaderValue};
 use uuid::Uuid;
 
+use crate::security_headers;
+
 /// In a request, the client's id for it. In an answer, that id or ours.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The longest id that is accepted from a client.
 const MAX_LENGTH: usize = 128;
 
-/// Accepts the request's id or makes one, and sets it on the answer.
+/// Accepts the request's id or makes one, and sets it on the answer. Also sets the headers for browsers, because every
+/// answer passes here last.
 pub(crate) async fn take_over(mut request: Request, next: Next) -> Response {
     let usable = |value: &&HeaderValue| !value.is_empty() && value.len() <= MAX_LENGTH && value.to_str().is_ok();
     let given = request.headers().get(REQUEST_ID).filter(usable).cloned();
@@ -21,6 +24,7 @@ pub(crate) async fn take_over(mut request: Request, next: Next) -> Response {
         request.headers_mut().insert(REQUEST_ID, id.clone());
     }
     let mut response = next.run(request).await;
+    security_headers::add(response.headers_mut());
     if let Some(id) = id {
         response.headers_mut().insert(REQUEST_ID, id);
     }
