@@ -6,7 +6,7 @@
 use std::io::{self, BufRead, Write};
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -23,6 +23,7 @@ use crate::error::{bad_params, defect, overloaded, request_cancelled, unknown_me
 use crate::in_flight::{InFlight, Place};
 use crate::lines::{self, Input, LONGEST_LINE, Output};
 use crate::message::{Message, NoMessage, invalid_request};
+use crate::parked::OpenQuestions;
 use crate::schema::{
     AuthenticateResponse, CancelNotification, CancelRequestNotification, Error, RequestId, SessionId, SessionUpdate,
     method,
@@ -54,24 +55,34 @@ pub(crate) struct Agent {
     pub(crate) editor: Editor,
     pub(crate) in_flight: Arc<InFlight>,
     pub(crate) open: OpenSessions,
+    /// Work that no request waits for.
+    background: Mutex<JoinSet<()>>,
 }
 
 /// The answer to a request, and the updates that come after it.
 pub(crate) struct Answered {
     result: Box<RawValue>,
     then: Vec<(SessionId, SessionUpdate)>,
+    /// What is asked again after it.
+    questions: Option<OpenQuestions>,
 }
 
 impl Answered {
     /// An answer without updates after it.
     pub(crate) fn new(result: &impl Serialize) -> Self {
         let result = serde_json::value::to_raw_value(result).unwrap_or_else(|_| RawValue::NULL.to_owned());
-        Self { result, then: Vec::new() }
+        Self { result, then: Vec::new(), questions: None }
     }
 
     /// The same, followed by an update.
     pub(crate) fn then(mut self, session: &SessionId, update: SessionUpdate) -> Self {
         self.then.push((session.clone(), update));
+        self
+    }
+
+    /// The same, followed by questions that an earlier connection has left open.
+    pub(crate) fn then_ask_again(mut self, questions: Option<OpenQuestions>) -> Self {
+        self.questions = questions;
         self
     }
 }
@@ -98,6 +109,7 @@ pub async fn serve(
         editor: Editor::new(lines),
         in_flight: Arc::default(),
         open: OpenSessions::default(),
+        background: Mutex::default(),
     });
     let mut tasks = Tasks::default();
     tokio::pin!(stop);
@@ -114,7 +126,7 @@ pub async fn serve(
             },
         }
     };
-    end(&gateway, tasks).await;
+    end(&agent, tasks).await;
     drop(agent);
     if is_read {
         written(ended).await;
@@ -131,14 +143,19 @@ struct Tasks {
 }
 
 /// Lets requests end: those without a turn by themselves, the others because their turns are interrupted.
-async fn end(gateway: &Gateway, mut tasks: Tasks) {
+///
+/// Turns that wait for a person stay as they are. The next connection asks again.
+async fn end(agent: &Agent, mut tasks: Tasks) {
     let others = async { while tasks.others.join_next().await.is_some() {} };
     let _ = tokio::time::timeout(LAST_ANSWERS, others).await;
-    gateway.drain(Duration::ZERO).await;
+    agent.gateway.drain(Duration::ZERO).await;
+    agent.editor.is_gone();
     let prompts = async { while tasks.prompts.join_next().await.is_some() {} };
     let _ = tokio::time::timeout(LAST_ANSWERS, prompts).await;
     tasks.prompts.shutdown().await;
     tasks.others.shutdown().await;
+    let mut background = std::mem::take(&mut *agent.lock_background());
+    background.shutdown().await;
 }
 
 /// Waits until the last lines are written, but not for ever.
@@ -158,8 +175,7 @@ async fn receive(agent: &Arc<Agent>, line: Input, tasks: &mut Tasks) {
     match Message::read(&line) {
         None => {}
         Some(Err(NoMessage(error))) => agent.editor.answer(&RequestId::Null, &Err(error)).await,
-        // The agent asks the editor nothing yet.
-        Some(Ok(Message::Answer)) => {}
+        Some(Ok(Message::Answer { id, answer })) => agent.editor.answered(&id, answer),
         Some(Ok(Message::Notification { method, params })) => agent.note(&method, params.as_deref()),
         Some(Ok(Message::Request { id, method, params })) => {
             if let Err(error) = begin(agent, id.clone(), method, params, tasks) {
@@ -189,13 +205,16 @@ fn begin(
     let task = async move {
         let handling = agent.handle(&method, params.as_deref(), &mut place);
         let handled = AssertUnwindSafe(handling).catch_unwind().await.unwrap_or_else(|_| Err(defect()));
-        let (result, then) = match handled {
-            Ok(Answered { result, then }) => (Ok(result), then),
-            Err(error) => (Err(error), Vec::new()),
+        let (result, then, questions) = match handled {
+            Ok(Answered { result, then, questions }) => (Ok(result), then, questions),
+            Err(error) => (Err(error), Vec::new(), None),
         };
         agent.editor.answer(&id, &result).await;
         for (session, update) in then {
             agent.editor.update(&session, update).await;
+        }
+        if let Some(questions) = questions {
+            agent.ask_again(questions);
         }
     };
     if is_prompt {
@@ -223,6 +242,17 @@ fn parsed<T: DeserializeOwned>(params: Option<&RawValue>) -> Result<T, Error> {
 }
 
 impl Agent {
+    fn lock_background(&self) -> MutexGuard<'_, JoinSet<()>> {
+        self.background.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does work that no request waits for. It is given up at the end of the connection.
+    pub(crate) fn in_background(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut background = self.lock_background();
+        while background.try_join_next().is_some() {}
+        background.spawn(work);
+    }
+
     /// The conversations that the editor can see.
     pub(crate) fn sessions(&self) -> Sessions<'_> {
         self.gateway.sessions(&self.principal)

@@ -1,23 +1,48 @@
 //! The editor: what it is sent, and what it can do.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
 use crate::message;
+use crate::questions::{NoAnswer, Questions};
 use crate::schema::{ClientCapabilities, Error, RequestId, SessionId, SessionNotification, SessionUpdate, method};
 
 /// The other side of the connection. Everything it is sent goes through one queue, so it arrives in this order.
+#[derive(Clone)]
 pub(crate) struct Editor {
     lines: mpsc::Sender<Vec<u8>>,
+    questions: Arc<Questions>,
     /// `None` before `initialize`.
-    capabilities: Mutex<Option<ClientCapabilities>>,
+    capabilities: Arc<Mutex<Option<ClientCapabilities>>>,
 }
 
 impl Editor {
     pub(crate) fn new(lines: mpsc::Sender<Vec<u8>>) -> Self {
-        Self { lines, capabilities: Mutex::default() }
+        let questions = Questions::new(lines.clone());
+        Self { lines, questions, capabilities: Arc::default() }
+    }
+
+    /// Asks the editor, and waits for its answer. If the future is dropped, the editor is told to stop.
+    pub(crate) async fn ask<T: DeserializeOwned>(
+        &self,
+        method: &'static str,
+        params: &(impl Serialize + Sync),
+    ) -> Result<T, NoAnswer> {
+        self.questions.ask(method, params).await
+    }
+
+    /// Takes an answer of the editor.
+    pub(crate) fn answered(&self, id: &RequestId, answer: Result<Box<RawValue>, Error>) {
+        self.questions.answered(id, answer);
+    }
+
+    /// The input has ended: no answer comes any more.
+    pub(crate) fn is_gone(&self) {
+        self.questions.close();
     }
 
     /// Sends an update of a session. Waits while the editor reads slowly. If the editor is gone, nothing happens.

@@ -14,6 +14,8 @@ pub(crate) enum StopCause {
     Cancelled,
     /// `$/cancel_request`: the request fails.
     NotWanted,
+    /// A new prompt of the session: a turn that no prompt waits for is to end if it waits for a person.
+    Superseded,
 }
 
 /// Tells a request whether it is to stop.
@@ -28,7 +30,12 @@ impl StopSignal {
 
     /// Waits until the request is to stop. Cancel-safe.
     pub(crate) async fn stopped(&mut self) -> StopCause {
-        let cause = self.0.wait_for(Option::is_some).await.ok().and_then(|cause| *cause);
+        self.stopped_after(None).await
+    }
+
+    /// Waits until the request is to stop for another cause than the one that is known. Cancel-safe.
+    pub(crate) async fn stopped_after(&mut self, known: Option<StopCause>) -> StopCause {
+        let cause = self.0.wait_for(|cause| cause.is_some() && *cause != known).await.ok().and_then(|cause| *cause);
         match cause {
             Some(cause) => cause,
             // The request is answered, so nobody can stop it any more.
@@ -53,14 +60,23 @@ pub(crate) struct InFlight {
 
 #[derive(Default)]
 struct Table {
-    running: HashMap<RequestId, Running>,
+    running: HashMap<Work, Running>,
     arrived: u64,
+}
+
+/// What is carried out.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Work {
+    /// A request of the editor.
+    Request(RequestId),
+    /// A turn that no request waits for, by its number in the order of arrival.
+    Own(u64),
 }
 
 /// A place in the table. Dropping it takes the request out.
 pub(crate) struct Place {
     table: Arc<InFlight>,
-    id: RequestId,
+    work: Work,
     /// Tells the request to stop.
     pub(crate) stop: StopSignal,
     /// The prompt of the same session before this one.
@@ -79,7 +95,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.table.lock().running.remove(&self.id);
+        self.table.lock().running.remove(&self.work);
     }
 }
 
@@ -91,16 +107,28 @@ impl InFlight {
     /// Takes a request in; a prompt with its session. `None` if a request with this id is not answered yet.
     pub(crate) fn enter(self: &Arc<Self>, id: &RequestId, prompt_of: Option<SessionId>) -> Option<Place> {
         let mut table = self.lock();
-        if table.running.contains_key(id) {
+        let work = Work::Request(id.clone());
+        if table.running.contains_key(&work) {
             return None;
         }
+        Some(self.insert(&mut table, work, prompt_of))
+    }
+
+    /// Takes in a turn that no request waits for. Prompts of its session wait for it as for a prompt.
+    pub(crate) fn enter_own(self: &Arc<Self>, session: SessionId) -> Place {
+        let mut table = self.lock();
+        let work = Work::Own(table.arrived + 1);
+        self.insert(&mut table, work, Some(session))
+    }
+
+    fn insert(self: &Arc<Self>, table: &mut Table, work: Work, prompt_of: Option<SessionId>) -> Place {
         table.arrived += 1;
         let number = table.arrived;
         let before = prompt_of.as_ref().and_then(|session| table.last_prompt(session));
         let (stop, signal) = watch::channel(None);
         let prompt = prompt_of.map(|session| (session, watch::Sender::new(false)));
-        table.running.insert(id.clone(), Running { stop, prompt, number });
-        Some(Place { table: Arc::clone(self), id: id.clone(), stop: StopSignal(signal), before })
+        table.running.insert(work.clone(), Running { stop, prompt, number });
+        Place { table: Arc::clone(self), work, stop: StopSignal(signal), before }
     }
 
     /// How many requests are not answered yet.
@@ -110,9 +138,17 @@ impl InFlight {
 
     /// Stops one request.
     pub(crate) fn stop(&self, id: &RequestId) {
-        if let Some(running) = self.lock().running.get(id) {
+        if let Some(running) = self.lock().running.get(&Work::Request(id.clone())) {
             stop(running, StopCause::NotWanted);
         }
+    }
+
+    /// Tells the turns of a session that no prompt waits for that there is a new prompt.
+    pub(crate) fn supersede(&self, session: &SessionId) {
+        let table = self.lock();
+        let own = table.running.iter().filter(|(work, _)| matches!(work, Work::Own(_)));
+        let of_session = own.filter(|(_, running)| running.prompt.as_ref().is_some_and(|(of, _)| of == session));
+        of_session.for_each(|(_, running)| stop(running, StopCause::Superseded));
     }
 
     /// Stops the running prompt of a session and all that wait.
@@ -131,9 +167,15 @@ impl InFlight {
     }
 }
 
-/// The first cause counts.
+/// The first cause counts, but a turn that was superseded can still be cancelled.
 fn stop(running: &Running, cause: StopCause) {
-    running.stop.send_if_modified(|stop| stop.is_none() && stop.replace(cause).is_none());
+    running.stop.send_if_modified(|stop| {
+        let counts = matches!(stop, None | Some(StopCause::Superseded));
+        if counts {
+            *stop = Some(cause);
+        }
+        counts
+    });
 }
 
 impl Table {

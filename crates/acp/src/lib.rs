@@ -5,12 +5,13 @@
 //! - [`schema`]: the only module that names the official crate. It gives the protocol's types.
 //! - [`lines`]: stdin and stdout as lines, each on a thread of its own.
 //! - [`message`]: a line as a request, a notification or an answer. [`error`]: errors of the gateway as those of ACP.
-//! - [`editor`]: the other side: what it is sent, what it is asked, and what it can do.
+//! - [`editor`]: the other side: what it is sent, and what it can do. [`questions`]: what it is asked.
 //! - [`agent`]: which method is carried out how; [`in_flight`]: the requests that are not answered yet.
 //! - [`initialize`], [`setup`] (new, load, resume, fork), [`list`], [`manage`] (close, delete), [`options`] (modes and
 //!   models), [`prompt`]: one method each, or a few that belong together.
 //! - [`session`]: a session that the editor has open. [`replay`]: a stored conversation as updates.
-//! - [`turn`]: a running turn as updates, with [`speech`] for texts, [`tool_calls`] and [`compactions`].
+//! - [`turn`]: a running turn as updates, with [`speech`] for texts, [`tool_calls`], [`permissions`] and
+//!   [`compactions`]. [`parked`]: turns that wait for a person since an earlier connection.
 //! - [`content`]: prompts as messages. [`provenance`]: where a session comes from, by ACP's names. [`commands`]: `/help`
 //!   and the others.
 //!
@@ -30,8 +31,11 @@ mod list;
 mod manage;
 mod message;
 mod options;
+mod parked;
+mod permissions;
 mod prompt;
 mod provenance;
+mod questions;
 mod replay;
 mod schema;
 mod session;

@@ -15,7 +15,7 @@ pub(crate) enum Message {
     /// Wants none.
     Notification { method: String, params: Option<Box<RawValue>> },
     /// Answers a request of the agent.
-    Answer,
+    Answer { id: RequestId, answer: Result<Box<RawValue>, Error> },
 }
 
 /// A line that is no message. It is answered with this error, without an id.
@@ -68,10 +68,19 @@ impl Message {
         Some(match (envelope.method, id, envelope.result, envelope.error) {
             (Some(method), Some(id), None, None) => Self::Request { id, method: method.into_owned(), params },
             (Some(method), None, None, None) => Self::Notification { method: method.into_owned(), params },
-            (None, Some(_), Some(_), None) | (None, Some(_), None, Some(_)) => Self::Answer,
+            (None, Some(id), Some(result), None) => {
+                Self::Answer { id, answer: Ok(result.unwrap_or(RawValue::NULL).to_owned()) }
+            }
+            (None, Some(id), None, Some(error)) => Self::Answer { id, answer: Err(refusal(error)) },
             _ => return None,
         })
     }
+}
+
+/// The error with which the editor answers. One that has not the form of an error stands for any failure.
+fn refusal(error: &RawValue) -> Error {
+    let unknown = || Error::new(ErrorCode::InternalError.into(), "the editor failed");
+    serde_json::from_str(error.get()).unwrap_or_else(|_| unknown())
 }
 
 /// The request has not the form of one, or comes at the wrong time.
@@ -112,6 +121,11 @@ pub(crate) fn notification(method: &'static str, params: impl Serialize) -> Vec<
     Written { method: Some(method), params: Some(params), ..Written::default() }.line()
 }
 
+/// A request to the editor as a line.
+pub(crate) fn request(id: &RequestId, method: &'static str, params: impl Serialize) -> Vec<u8> {
+    Written { id: Some(id), method: Some(method), params: Some(params), ..Written::default() }.line()
+}
+
 /// An answer as a line.
 pub(crate) fn answer(id: &RequestId, result: &Result<Box<RawValue>, Error>) -> Vec<u8> {
     match result {
@@ -130,7 +144,10 @@ mod tests {
             Some(Err(NoMessage(error))) => format!("error {}", i32::from(error.code)),
             Some(Ok(Message::Request { id, method, params })) => format!("request {id} {method} {}", params.is_some()),
             Some(Ok(Message::Notification { method, .. })) => format!("notification {method}"),
-            Some(Ok(Message::Answer)) => "answer".to_owned(),
+            Some(Ok(Message::Answer { id, answer })) => match answer {
+                Ok(result) => format!("answer {id} {result}"),
+                Err(error) => format!("refusal {id} {}", error.message),
+            },
         }
     }
 
@@ -143,9 +160,10 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":"x","method":"a"}"#, "request x a false"),
             (r#"{"jsonrpc":"2.0","id":null,"method":"a"}"#, "request null a false"),
             (r#"{"jsonrpc":"2.0","method":"a\n"}"#, "notification a\n"),
-            (r#"{"jsonrpc":"2.0","id":1,"result":null}"#, "answer"),
-            (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, "answer"),
-            (r#"{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"m"}}"#, "answer"),
+            (r#"{"jsonrpc":"2.0","id":1,"result":null}"#, "answer 1 null"),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, "answer 1 {}"),
+            (r#"{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"m"}}"#, "refusal 1 m"),
+            (r#"{"jsonrpc":"2.0","id":1,"error":7}"#, "refusal 1 the editor failed"),
             (r#"{"jsonrpc":"2.0","id":1.5,"method":"a"}"#, "error -32600"),
             (r#"{"jsonrpc":"2.0","id":1}"#, "error -32600"),
             (r#"[{"jsonrpc":"2.0","id":1,"method":"a"}]"#, "error -32600"),

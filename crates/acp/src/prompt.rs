@@ -3,24 +3,22 @@
 use std::sync::Arc;
 
 use herma_gateway::{AskWhere, Caller, ConversationRef, TurnRequest};
-use herma_model::ToolMode;
 use herma_model::alias::Namespace;
 use herma_store::ConversationRow;
 
 use crate::agent::{Agent, Answered, Handled, ORIGIN};
 use crate::commands::Command;
-use crate::compactions::CompactionTeller;
 use crate::content::user_message;
 use crate::error::{of_session, request_cancelled};
 use crate::in_flight::{Place, StopCause};
 use crate::schema::{ContentBlock, Error, PromptRequest, PromptResponse, StopReason};
 use crate::session::OpenSession;
-use crate::tool_calls::ToolCalls;
 use crate::turn::TurnTeller;
 
 impl Agent {
     /// Answers a prompt. Prompts of one session are answered one after the other.
     pub(crate) async fn prompt(self: &Arc<Self>, request: PromptRequest, place: &mut Place) -> Handled {
+        self.in_flight.supersede(&request.session_id);
         let mut waiting = place.stop.clone();
         tokio::select! {
             biased;
@@ -33,14 +31,13 @@ impl Agent {
             return Ok(Answered::new(&PromptResponse::new(StopReason::EndTurn)));
         }
         let turn = self.turn_request(&session, &row, &request.prompt)?;
+        self.deny_parked_turn(&session, &row).await?;
         if let Some(cause) = place.stop.cause() {
             return stopped(cause);
         }
         let handle = self.gateway.submit(turn).map_err(|error| of_session(&session.id, &error))?;
         let model = row.editor.model.as_deref();
-        let compactions = CompactionTeller { agent: self, session: &session, model, begun: None };
-        let teller =
-            TurnTeller { agent: self, session: &session, compactions, speech: None, calls: ToolCalls::default() };
+        let teller = TurnTeller::new(self, &session, model);
         let response = teller.follow(handle, &mut place.stop).await?;
         Ok(Answered::new(&response))
     }
@@ -60,9 +57,8 @@ impl Agent {
         turn.input.indices = vec![0];
         turn.options.model = row.editor.model.as_deref().map(str::to_owned);
         turn.options.streaming = true;
-        turn.options.tool_mode = Some(row.editor.mode.unwrap_or(ToolMode::Ask));
-        // Nobody can be asked yet: a call that needs an approval is denied, and the result says so.
-        turn.options.approvals = AskWhere::Nowhere;
+        turn.options.obeys_tool_mode = true;
+        turn.options.approvals = AskWhere::ByTurn;
         Ok(turn)
     }
 }
@@ -71,6 +67,6 @@ impl Agent {
 fn stopped(cause: StopCause) -> Handled {
     match cause {
         StopCause::Cancelled => Ok(Answered::new(&PromptResponse::new(StopReason::Cancelled))),
-        StopCause::NotWanted => Err(request_cancelled()),
+        StopCause::NotWanted | StopCause::Superseded => Err(request_cancelled()),
     }
 }

@@ -43,18 +43,20 @@ impl Agent {
             .modes(modes(&row))
             .config_options(self.options(&row).await)
             .meta(described(&id, &row));
-        Ok(Answered::new(&response).then(&id, available()))
+        let questions = self.open_questions(session, row).await;
+        Ok(Answered::new(&response).then(&id, available()).then_ask_again(questions))
     }
 
     /// Opens a conversation whose messages the editor has.
     pub(crate) async fn resume_session(&self, request: ResumeSessionRequest) -> Handled {
         let ResumeSessionRequest { session_id: id, cwd, meta, .. } = request;
-        let (_, row) = self.take_up(&id, &cwd, meta.as_ref()).await?;
+        let (session, row) = self.take_up(&id, &cwd, meta.as_ref()).await?;
         let response = ResumeSessionResponse::new()
             .modes(modes(&row))
             .config_options(self.options(&row).await)
             .meta(described(&id, &row));
-        Ok(Answered::new(&response).then(&id, available()))
+        let questions = self.open_questions(session, row).await;
+        Ok(Answered::new(&response).then(&id, available()).then_ask_again(questions))
     }
 
     /// Makes a branch at the end of a conversation, and opens it.

@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use herma_model::{CallId, Message, Step};
-use herma_wire::own_tools::{CallEvent, CallEvents, CallResult, MadeCall};
+use herma_model::{CallId, Message, OwnCall, Step};
+use herma_wire::own_tools::{CallEvent, CallEvents, CallResult, MadeCall, made_calls};
 
 use crate::content::text_block;
 use crate::schema::{
@@ -40,10 +40,8 @@ impl ToolCalls {
 
     fn told(&mut self, event: CallEvent) -> Option<SessionUpdate> {
         match event {
-            CallEvent::Started(call) => {
-                self.told.insert(self.id(&call));
-                Some(SessionUpdate::ToolCall(self.call(&call, ToolCallStatus::InProgress)))
-            }
+            CallEvent::Asked(call) => self.begun(&call, ToolCallStatus::Pending),
+            CallEvent::Started(call) => self.begun(&call, ToolCallStatus::InProgress),
             CallEvent::Ended(call, result) if self.told.contains(&self.id(&call)) => {
                 let fields = ToolCallUpdateFields::new().status(status(&result)).content(content(&result));
                 Some(SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(self.id(&call), fields)))
@@ -52,8 +50,28 @@ impl ToolCalls {
             CallEvent::Ended(call, result) => {
                 Some(SessionUpdate::ToolCall(self.call(&call, status(&result)).content(content(&result))))
             }
-            CallEvent::Asked(_) | CallEvent::Responded(..) => None,
+            CallEvent::Responded(..) => None,
         }
+    }
+
+    /// A call that has not ended. The first time it is told as a whole, then only its status.
+    fn begun(&mut self, call: &MadeCall, status: ToolCallStatus) -> Option<SessionUpdate> {
+        let id = self.id(call);
+        if self.told.insert(id.clone()) {
+            return Some(SessionUpdate::ToolCall(self.call(call, status)));
+        }
+        let fields = ToolCallUpdateFields::new().status(status);
+        Some(SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(id, fields)))
+    }
+
+    /// The calls of a message that a person is asked about, as the editor shows them beside the question.
+    pub(crate) fn asked(&self, message: &Message) -> Vec<(OwnCall, ToolCallUpdate)> {
+        let calls = made_calls(&message.said).into_iter().filter(|call| call.own.asks);
+        let shown = |call: MadeCall| {
+            let shown = self.call(&call, ToolCallStatus::Pending);
+            (call.own, shown.into())
+        };
+        calls.map(shown).collect()
     }
 
     fn call(&self, call: &MadeCall, status: ToolCallStatus) -> ToolCall {

@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use herma_gateway::{Finished, GatewayError, Progress, SessionView, TurnEvent, TurnHandle};
 use herma_model::turn::FailureCode;
-use herma_model::{FinishReason, Step};
+use herma_model::{ApprovalChoice, FinishReason, OwnCall, Step, TurnId};
+
+use herma_store::TurnRecord;
 
 use crate::agent::Agent;
 use crate::compactions::{CompactionTeller, Unmade};
 use crate::error::{of_session, request_cancelled};
 use crate::in_flight::{StopCause, StopSignal};
+use crate::permissions::{Consent, Permissions};
 use crate::schema::{Error, PromptResponse, SessionInfoUpdate, SessionUpdate, StopReason};
 use crate::session::OpenSession;
 use crate::speech::Speech;
@@ -17,29 +20,70 @@ use crate::tool_calls::ToolCalls;
 
 /// Tells the editor of a turn.
 pub(crate) struct TurnTeller<'a> {
-    pub(crate) agent: &'a Arc<Agent>,
-    pub(crate) session: &'a OpenSession,
-    pub(crate) compactions: CompactionTeller<'a>,
+    agent: &'a Arc<Agent>,
+    session: &'a OpenSession,
+    compactions: CompactionTeller<'a>,
     /// The message that the model says. `None` before the turn has begun.
-    pub(crate) speech: Option<Speech>,
-    pub(crate) calls: ToolCalls,
+    speech: Option<Speech>,
+    calls: ToolCalls,
+    permissions: Permissions,
+    /// The turn. `None` before it has begun.
+    turn: Option<TurnId>,
+    /// Whether it has asked a person. Then it may run under another handle.
+    was_parked: bool,
+    /// How many further steps the editor knows already. Nothing is told before the last of them.
+    known: usize,
 }
 
-impl TurnTeller<'_> {
-    /// Tells the editor of the turn until it ends, and cancels it if the editor wants that.
+impl<'a> TurnTeller<'a> {
+    /// Tells of a turn from its beginning. `model` is the one whose window counts.
+    pub(crate) fn new(agent: &'a Arc<Agent>, session: &'a OpenSession, model: Option<&'a str>) -> Self {
+        Self {
+            agent,
+            session,
+            compactions: CompactionTeller { agent, session, model, begun: None },
+            speech: None,
+            calls: ToolCalls::default(),
+            permissions: Permissions::default(),
+            turn: None,
+            was_parked: false,
+            known: 0,
+        }
+    }
+
+    /// The same, of a parked turn whose steps the editor knows.
+    pub(crate) fn knowing(mut self, parked: &TurnRecord) -> Self {
+        self.turn = Some(parked.id);
+        self.was_parked = true;
+        self.known = parked.steps.iter().filter(|step| step.compaction().is_none()).count();
+        self
+    }
+
+    /// Tells the editor of the turn until it ends, asks what the turn asks, and cancels it if the editor wants that.
     pub(crate) async fn follow(
         mut self,
         mut handle: TurnHandle,
         stop: &mut StopSignal,
     ) -> Result<PromptResponse, Error> {
+        let mut stopped = None;
         loop {
             let progress = tokio::select! {
                 biased;
-                _ = stop.stopped(), if stop.cause().is_none() => {
-                    handle.cancel();
+                cause = stop.stopped_after(stopped) => {
+                    stopped = Some(cause);
+                    if cause != StopCause::Superseded || self.known > 0 || self.permissions.is_open() {
+                        self.cancel(&handle).await;
+                    }
                     continue;
                 }
                 progress = handle.progress() => progress,
+                (call, consent) = self.permissions.next(&self.agent.editor, &self.session.id), if self.known == 0 => {
+                    match consent {
+                        Consent::Chosen(choice) => self.answer(&call, choice).await,
+                        Consent::Gone => return Err(of_session(&self.session.id, &GatewayError::Draining)),
+                    }
+                    continue;
+                }
             };
             let event = match progress {
                 Progress::Compacting(id) => {
@@ -50,11 +94,15 @@ impl TurnTeller<'_> {
             };
             match event {
                 TurnEvent::Queued { .. } => {}
-                TurnEvent::Started { message, .. } => self.speech = Some(Speech::new(message)),
+                TurnEvent::Started { turn, message, .. } => {
+                    self.turn = Some(turn);
+                    self.speech = Some(Speech::new(message));
+                }
                 TurnEvent::Step { step, next, session } => {
                     self.step(&step, &session).await;
                     if step.compaction().is_none() {
                         self.speech = Some(Speech::new(next));
+                        self.known = self.known.saturating_sub(1);
                     }
                 }
                 TurnEvent::Text(run) => {
@@ -66,27 +114,66 @@ impl TurnTeller<'_> {
                     self.tell_piece(updates).await;
                 }
                 TurnEvent::Finished(finished) => return Ok(self.finished(&finished).await),
-                TurnEvent::Failed(error) => return self.failed(&error, stop.cause()).await,
+                TurnEvent::Failed(error) => return self.failed(&error, stopped).await,
             }
+        }
+    }
+
+    /// Hands the person's answer to the turn.
+    async fn answer(&self, call: &OwnCall, choice: ApprovalChoice) {
+        let Some(turn) = self.turn else { return };
+        let Agent { gateway, principal, .. } = &**self.agent;
+        if let Err(error) = gateway.answer_call(principal, turn, &call.id, choice).await {
+            tracing::debug!(%error, "an answer of the editor came too late");
+        }
+    }
+
+    /// Cancels the turn. After a question the turn goes on under another handle, so it is cancelled by its id.
+    async fn cancel(&mut self, handle: &TurnHandle) {
+        self.permissions.clear();
+        let Some(turn) = self.turn.filter(|_| self.was_parked) else { return handle.cancel() };
+        if let Err(error) = self.agent.gateway.cancel(&self.agent.principal, turn).await {
+            tracing::warn!(%error, %turn, "a turn could not be cancelled");
+        }
+    }
+
+    async fn tell(&self, updates: Vec<SessionUpdate>) {
+        if self.known == 0 {
+            self.agent.editor.updates(&self.session.id, updates).await;
         }
     }
 
     async fn tell_piece(&mut self, updates: Vec<SessionUpdate>) {
         self.compactions.unmade(Unmade::Failed).await;
-        self.agent.editor.updates(&self.session.id, updates).await;
+        self.tell(updates).await;
     }
 
     async fn step(&mut self, step: &Step, session: &SessionView) {
         if let Step::Compacted(id) = step {
-            return self.compactions.made(*id, &session.facts).await;
+            if self.known == 0 {
+                self.compactions.made(*id, &session.facts).await;
+            }
+            return;
         }
         self.compactions.unmade(Unmade::Failed).await;
         if let (Step::Said(message), Some(speech)) = (step, &mut self.speech) {
             let updates = speech.rest(&message.said);
-            self.agent.editor.updates(&self.session.id, updates).await;
+            self.tell(updates).await;
         }
         let calls = self.calls.step(step);
-        self.agent.editor.updates(&self.session.id, calls).await;
+        self.tell(calls).await;
+        match step {
+            Step::Said(message) => {
+                self.permissions.clear();
+                for (call, shown) in self.calls.asked(message) {
+                    self.was_parked = true;
+                    self.permissions.add(call, shown);
+                }
+            }
+            Step::Answered(call, _) => self.permissions.remove(&call.id),
+            Step::ToolResult(message) => message.said.calls.iter().for_each(|call| self.permissions.remove(call)),
+            Step::Compacted(_) => {}
+        }
     }
 
     async fn finished(mut self, finished: &Finished) -> PromptResponse {
@@ -118,7 +205,9 @@ impl TurnTeller<'_> {
         self.compactions.unmade(if is_cancelled { Unmade::Cancelled } else { Unmade::Failed }).await;
         match stopped {
             Some(StopCause::NotWanted) if is_cancelled => Err(request_cancelled()),
-            Some(StopCause::Cancelled) | None if is_cancelled => Ok(PromptResponse::new(StopReason::Cancelled)),
+            Some(StopCause::Cancelled | StopCause::Superseded) | None if is_cancelled => {
+                Ok(PromptResponse::new(StopReason::Cancelled))
+            }
             _ => Err(of_session(&self.session.id, error)),
         }
     }

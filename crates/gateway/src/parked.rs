@@ -11,7 +11,8 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use herma_model::alias::Namespace;
 use herma_model::{
-    Alias, ApprovalChoice, CreatorKind, OwnCall, Params, Payload, Principal, SessionKey, TenantId, TurnId, Usage,
+    Alias, ApprovalChoice, CallId, CreatorKind, OwnCall, Params, Payload, Principal, SessionKey, TenantId, TurnId,
+    Usage,
 };
 use herma_store::{AnswerOutcome, NewResponse, Question, Resumed, Scope, StoreError};
 use herma_wire::client_tools::ClientTools;
@@ -33,6 +34,10 @@ use crate::sessions::Origin;
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// The same, of a process that offers no tools: turns may have been parked before the tools were taken away.
 const LOOK_SELDOM: Duration = Duration::from_secs(60);
+
+/// How often an answer is tried while the turn is not parked yet, and how long.
+const TRY_EVERY: Duration = Duration::from_millis(20);
+const PARKED_SOON: Duration = Duration::from_secs(5);
 
 /// The route of a resumed turn. Nothing is stored under it: the turn was admitted before.
 const RESUMED: &str = "resumed";
@@ -65,6 +70,9 @@ pub(crate) struct ParkedRequest {
     kept: bool,
     /// How deep the turn is delegated; 0 if it is not.
     depth: u32,
+    /// Whether the conversation's tool mode counts.
+    #[serde(default)]
+    obeys_tool_mode: bool,
     /// Tokens of its model calls so far.
     usage: Option<Usage>,
     /// The name that the request used for its conversation.
@@ -90,6 +98,7 @@ impl ParkedRequest {
                 ToolOffer::Delegated { depth } => depth,
                 ToolOffer::AsConfigured | ToolOffer::Off => 0,
             },
+            obeys_tool_mode: options.obeys_tool_mode,
             usage: turn.usage,
             requested: turn.session.requested.clone(),
         }
@@ -122,6 +131,7 @@ impl ParkedRequest {
             depth => ToolOffer::Delegated { depth },
         };
         options.approvals = AskWhere::ByTurn;
+        options.obeys_tool_mode = self.obeys_tool_mode;
         (request, self.usage)
     }
 }
@@ -146,6 +156,23 @@ impl Gateway {
                     tracing::warn!(%error, %turn, "a parked turn could not be resumed yet; it is tried again");
                 }
                 Ok(call)
+            }
+        }
+    }
+
+    /// The same, about one call. A turn tells its question before it is parked, so this waits until it is.
+    pub async fn answer_call(
+        self: &Arc<Self>,
+        principal: &Principal,
+        turn: TurnId,
+        call: &CallId,
+        choice: ApprovalChoice,
+    ) -> Result<(), GatewayError> {
+        let began = tokio::time::Instant::now();
+        loop {
+            match self.answer(principal, turn, Question::Call(call.clone()), choice).await {
+                Err(GatewayError::NotFound(_)) if began.elapsed() < PARKED_SOON => tokio::time::sleep(TRY_EVERY).await,
+                answered => return answered.map(|_| ()),
             }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use herma_model::alias::Namespace;
 use herma_model::{
     Alias, CallId, ChatId, HistoryDigest, Params, Payload, Principal, ResponseId, Retries, SessionKey, SessionKind,
-    ToolMode, Utterance,
+    Utterance,
 };
 use herma_store::{ClientConnection, ExpectedRevision, NewResponse, TurnPolicy};
 use herma_turn::Stop;
@@ -197,8 +197,8 @@ pub struct TurnOptions {
     pub tools: ToolOffer,
     /// Where a person can be asked whether a call may be made.
     pub approvals: AskWhere,
-    /// Which calls of Herma's own tools may be made. `None`: as the operator set it.
-    pub tool_mode: Option<ToolMode>,
+    /// Whether the conversation's tool mode counts. Otherwise only the operator's settings do.
+    pub obeys_tool_mode: bool,
 }
 
 /// Which of Herma's own tools a turn is offered.

@@ -28,6 +28,7 @@ Examples:
   herma serve                            listen on 127.0.0.1:8642, answer with the offline model
   herma serve --upstream http://localhost:11434/v1 --model llama3.2
   herma chat                             talk in the terminal, no server needed
+  herma chat 'What is Oslo known for?'   one answer
   herma acp                              serve an editor on stdin and stdout
   herma sessions list                    see what conversations there are
   herma sessions compact trip --dry-run  see what a summary would leave of a conversation
@@ -67,6 +68,13 @@ pub(crate) struct Common {
 }
 
 impl Common {
+    /// These flags as words of a command line.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+        let flags = [("--data", path(&self.data)), ("--config", path(&self.config)), ("--store", self.store.clone())];
+        flags.into_iter().filter_map(|(flag, value)| value.map(|value| [flag.to_owned(), value])).flatten().collect()
+    }
+
     /// Adds these flags to those of a command.
     pub(crate) fn over(self, other: Overrides) -> Overrides {
         Overrides { data: self.data, config_file: self.config, store: self.store, ..other }
@@ -179,23 +187,40 @@ Examples:
   herma chat                                  a new conversation
   herma chat --session sess_0190...           go on with an old one
   herma chat --session trip                   go on with `trip`, or begin it
-  echo 'Hello' | herma chat --session trip    from a script: a line in, an answer on stdout
+  herma chat --continue                       go on with the last one
+  herma chat 'What is Oslo known for?'        one answer
+  git diff | herma chat 'Review this:'        one answer; what stdin has comes behind the words
+  echo 'Hello' | herma chat --session trip    the same from a script: all of stdin is one message
+  herma chat --json 'Hi' | jq .usage          the chat completion object, as over HTTP
 
-In the conversation: /new (or /reset) begins a fresh one under the same session key, /help lists
-all commands, Ctrl-C cancels the running answer, Ctrl-D ends.";
+At a terminal, /help lists the commands: /new (or /reset) begins a fresh conversation under the same
+session key, Ctrl-C cancels the running answer, Ctrl-D ends. What was typed is kept for the arrow
+keys in `chat-history` in the data directory, readable by you alone.
+
+Of one answer, the exit code is 0 if there is one, 1 if not, 2 if the command line is wrong, and 130
+after Ctrl-C. Tools that have to be allowed are asked about at a terminal only.";
 
 /// Flags of `chat`.
 #[derive(Args)]
 pub(crate) struct ChatFlags {
-    /// Conversation to go on with, by any id or name that leads to it; a new name begins one
+    /// What to ask; it is answered once [default: what is typed, or all of stdin]
+    #[arg(value_name = "PROMPT")]
+    pub(crate) prompt: Vec<String>,
+    /// Conversation to go on with, by its short id, any id or name that leads to it; a new name begins one
     #[arg(long, value_name = "ID", value_parser = |text: &str| Alias::parse(text))]
     pub(crate) session: Option<Alias>,
+    /// Go on with the conversation that was used last
+    #[arg(long = "continue", conflicts_with = "session")]
+    pub(crate) continue_last: bool,
     /// Your stable name for this channel or person; kept with the conversation
     #[arg(long, value_name = "KEY", value_parser = |text: &str| SessionKey::parse(text))]
     pub(crate) session_key: Option<SessionKey>,
     /// Model to ask [default: the configured one]
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
+    /// Print the answer as a chat completion object
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Subcommand)]

@@ -4,9 +4,9 @@
 //! - [`setup`]: builds configuration, store, model server and gateway settings.
 //! - [`serve`], [`acp`], [`chat`], [`sessions`], [`tools`], [`import`], [`keys`], [`tenants`], [`config`],
 //!   [`doctor`]: one command each.
-//! - [`output`], [`table`], [`progress`], [`consent`], [`receipt`], [`excerpt`], [`tool_lines`], [`logging`], [`failure`], [`signals`]: shared by
-//!   the commands,
-//!   for the terminal and the operating system.
+//! - [`output`], [`terminal`], [`text_width`], [`markdown`], [`table`], [`progress`], [`excerpt`], [`tool_lines`],
+//!   [`next_command`], [`consent`], [`receipt`], [`logging`], [`failure`], [`signals`]: shared by the commands, for the terminal and the operating
+//!   system.
 //!
 //! No rule about conversations is here. Answers go to stdout, everything else to stderr.
 
@@ -21,6 +21,8 @@ mod failure;
 mod import;
 mod keys;
 mod logging;
+mod markdown;
+mod next_command;
 mod output;
 mod progress;
 mod receipt;
@@ -30,6 +32,8 @@ mod setup;
 mod signals;
 mod table;
 mod tenants;
+mod terminal;
+mod text_width;
 mod tool_lines;
 mod tools;
 
@@ -46,6 +50,7 @@ const ORIGIN: Origin = Origin { creator: CreatorKind::Cli, source: "cli" };
 
 fn main() -> ExitCode {
     let Arguments { common, command } = Arguments::parse();
+    next_command::remember(&common);
     let outcome = match command {
         Command::Serve(flags) => serve::run(common, flags),
         Command::Chat(flags) => chat::run(common, flags),

@@ -93,6 +93,7 @@ pub(crate) type Shared = Arc<App>;
 /// All routes with their layers.
 pub(crate) fn router(app: &Shared) -> Router {
     let open = Router::new()
+        .route("/", get(routes::home::show))
         .route("/health", get(routes::health::alive))
         .route("/v1/health", get(routes::health::alive))
         .route("/health/ready", get(routes::health::ready));

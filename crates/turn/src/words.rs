@@ -51,9 +51,17 @@ pub fn with_reasoning(payload: &Payload, extra: Option<&str>) -> Payload {
     Payload::from_json(message.to_string())
 }
 
+/// The words before a summary. They are for the model.
+const BEFORE_SUMMARY: &str = "[Summary of the conversation so far, in place of its earlier messages]\n\n";
+
 /// A summary as the model is shown it.
 pub fn summary(text: &str) -> String {
-    format!("[Summary of the conversation so far, in place of its earlier messages]\n\n{text}")
+    format!("{BEFORE_SUMMARY}{text}")
+}
+
+/// A summary as a person is shown it, from what the model is shown.
+pub fn summary_text(shown: &str) -> &str {
+    shown.strip_prefix(BEFORE_SUMMARY).unwrap_or(shown)
 }
 
 /// The note in place of messages that were left out without a summary.

@@ -126,6 +126,7 @@ pub(crate) struct CallContext {
     pub(crate) facts: Arc<ConversationFacts>,
     pub(crate) model: Option<String>,
     pub(crate) tools: ToolOffer,
+    pub(crate) obeys_tool_mode: bool,
     /// How many children the turn may still make. Calls of the same turn share it.
     pub(crate) children_left: Arc<AtomicU32>,
 }
@@ -148,6 +149,7 @@ impl StoredTurn<'_> {
             facts: Arc::clone(&self.turn.session.facts),
             model: self.request.options.model.clone(),
             tools: self.request.options.tools,
+            obeys_tool_mode: self.request.options.obeys_tool_mode,
             children_left: Arc::clone(&self.children_left),
         }
     }

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use herma_model::generation::ToolCall;
 use herma_model::{Answer, ApprovalAnswer, ApprovalChoice, EarlierCall, OwnCall, ToolMode};
-use herma_store::StoreError;
+use herma_store::{Pin, Scope, StoreError};
 use herma_tools::Approval;
 
 use super::offer::{Offered, TurnTools};
 use super::wording::{self, Settled};
+use crate::admission::own_alias;
 use crate::request::AskWhere;
 use crate::stored_turn::StoredTurn;
 
@@ -109,8 +110,19 @@ impl StoredTurn<'_> {
         })
     }
 
+    /// The mode of the conversation, if it counts for this turn. A person may change it while the turn runs.
+    async fn tool_mode(&self) -> Result<Option<ToolMode>, StoreError> {
+        if !self.request.options.obeys_tool_mode {
+            return Ok(None);
+        }
+        let Ok(alias) = own_alias(&self.turn.session.facts.id.to_string()) else { return Ok(Some(ToolMode::Ask)) };
+        let scope = Scope::of(&self.request.caller.principal);
+        let row = self.gateway.store.conversation(&scope, &alias, Pin::Head).await?;
+        Ok(Some(row.and_then(|row| row.editor.mode).unwrap_or(ToolMode::Ask)))
+    }
+
     async fn decide(&self, offered: &Offered) -> Result<Then, StoreError> {
-        match (offered.approval(), self.request.options.tool_mode) {
+        match (offered.approval(), self.tool_mode().await?) {
             (Approval::Deny, _) => {
                 return Ok(Then::Settle(wording::denied("the operator does not allow this tool")));
             }

@@ -1,19 +1,11 @@
 //! Asks the person at the terminal whether a call may be made.
 
-use std::io::{self, Write};
-use std::time::Duration;
+use herma_model::ApprovalChoice;
 
-use herma_gateway::{Gateway, GatewayError};
-use herma_model::{ApprovalChoice, CallId, Principal, TurnId};
-use herma_store::Question;
-
-use super::input::StdinLines;
+use super::editor::{self, Typed};
+use super::quiet::QuietTerminal;
 use crate::output;
 use crate::signals::{Caught, Signals};
-
-/// How often an answer is tried while the turn is not parked yet, and how long.
-const TRY_EVERY: Duration = Duration::from_millis(20);
-const TRY_LIMIT: Duration = Duration::from_secs(5);
 
 /// What the person did.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,43 +16,27 @@ pub(super) enum Consent {
     Interrupted(Caught),
 }
 
-/// Asks about a call, until there is an answer.
-pub(super) async fn ask(lines: &mut StdinLines, signals: &mut Signals, call: &str) -> io::Result<Consent> {
+/// Asks about a call, until there is an answer. What was typed before the question does not answer it.
+pub(super) async fn ask(quiet: Option<&QuietTerminal>, signals: &mut Signals, call: &str) -> anyhow::Result<Consent> {
+    if let Some(quiet) = quiet {
+        quiet.drop_typed();
+    }
     loop {
-        let mut stderr = io::stderr();
-        write!(stderr, "Allow {call}? [y]es, [n]o, for this [s]ession, [a]lways: ")?;
-        stderr.flush()?;
-        let line = tokio::select! {
-            line = lines.next() => line?,
+        let question = format!("Allow {call}? [y]es, [n]o, for this [s]ession, [a]lways: ");
+        let typed = tokio::select! {
+            typed = editor::ask(question) => typed?,
             caught = signals.next() => {
                 output::note("");
                 return Ok(Consent::Interrupted(caught));
             }
         };
-        let Some(line) = line else {
-            output::note("");
-            return Ok(Consent::Chosen(ApprovalChoice::Deny));
-        };
-        match choice(&line) {
-            Some(choice) => return Ok(Consent::Chosen(choice)),
-            None => output::note("please answer y, n, s or a"),
-        }
-    }
-}
-
-/// Hands an answer to the turn. The question is told before the turn is parked, so that it may have to be tried again.
-pub(super) async fn answer(
-    gateway: &std::sync::Arc<Gateway>,
-    principal: &Principal,
-    turn: TurnId,
-    call: &CallId,
-    choice: ApprovalChoice,
-) -> Result<(), GatewayError> {
-    let began = tokio::time::Instant::now();
-    loop {
-        match gateway.answer(principal, turn, Question::Call(call.clone()), choice).await {
-            Err(GatewayError::NotFound(_)) if began.elapsed() < TRY_LIMIT => tokio::time::sleep(TRY_EVERY).await,
-            answered => return answered.map(|_| ()),
+        match typed {
+            Typed::Interrupt => return Ok(Consent::Interrupted(Caught::Interrupt)),
+            Typed::End => return Ok(Consent::Chosen(ApprovalChoice::Deny)),
+            Typed::Text(line) => match choice(&line) {
+                Some(choice) => return Ok(Consent::Chosen(choice)),
+                None => output::note("please answer y, n, s or a"),
+            },
         }
     }
 }

@@ -5,7 +5,7 @@ use herma_gateway::{Conflict, Field, GatewayError, InvalidRequest};
 use herma_model::Alias;
 
 /// Says what to do about an error, in terms of the terminal. `alias` is the conversation.
-pub(super) fn explained(alias: &Alias) -> impl Fn(GatewayError) -> anyhow::Error {
+pub(crate) fn explained(alias: &Alias) -> impl Fn(GatewayError) -> anyhow::Error {
     move |error| match error {
         GatewayError::NotFound(_) => unknown(alias),
         GatewayError::Busy { running, .. } => anyhow!(

@@ -20,7 +20,7 @@ const MAX_SHOWN: usize = 10;
 const SHORT_DIGITS: usize = 8;
 
 /// The short id of a conversation.
-pub(super) fn short_id(id: ConversationId) -> String {
+pub(crate) fn short_id(id: ConversationId) -> String {
     let id = id.to_string();
     id[id.len() - SHORT_DIGITS..].to_owned()
 }
@@ -38,6 +38,13 @@ pub(crate) async fn complete(sessions: &Sessions<'_>, typed: &Alias) -> anyhow::
         Err(GatewayError::NotFound(_)) => choose(typed, &candidates(sessions, typed).await?),
         Err(error) => Err(error.into()),
     }
+}
+
+/// The conversation with this short id. `None` if there is none; several are an error.
+pub(crate) async fn find_short(sessions: &Sessions<'_>, typed: &Alias) -> anyhow::Result<Option<Alias>> {
+    let mut found = candidates(sessions, typed).await?;
+    found.retain(|row| short_id(row.facts.id) == typed.as_str());
+    if found.is_empty() { Ok(None) } else { choose(typed, &found).map(Some) }
 }
 
 /// Sessions whose own id or conversation id begins with `typed`, or whose conversation has it as its short id.

@@ -58,7 +58,7 @@ fn nothing(flags: &ListFlags) -> &'static str {
     }
 }
 
-pub(super) fn as_table(rows: &[ConversationRow], now: Timestamp) -> String {
+pub(crate) fn as_table(rows: &[ConversationRow], now: Timestamp) -> String {
     let rows: Vec<_> = rows.iter().map(|row| cells(row, now)).collect();
     table::layout(["ID", "NAME", "KIND", "TITLE", "AGE", "MESSAGES", "TOKENS"], &rows)
 }

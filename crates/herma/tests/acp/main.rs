@@ -3,6 +3,8 @@
 
 mod compactions;
 mod connection;
+mod parked;
+mod permissions;
 mod prompts;
 mod sessions;
 mod support;

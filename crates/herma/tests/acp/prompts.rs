@@ -3,22 +3,13 @@
 use herma_testkit::{Gate, Reply, ScriptedUpstream};
 use serde_json::json;
 
+use crate::support::{files, statuses};
 use crate::{Agent, text_of};
-
-fn settings(upstream: &ScriptedUpstream) -> [(&'static str, String); 2] {
-    [("HERMA_UPSTREAM", upstream.base_url()), ("HERMA_MODEL", "scripted".to_owned())]
-}
-
-async fn agent(upstream: &ScriptedUpstream) -> Agent {
-    let settings = settings(upstream);
-    let settings: Vec<_> = settings.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    Agent::ready(&settings)
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_streams_in_pieces_of_one_message_before_the_end_of_the_prompt() {
     let upstream = ScriptedUpstream::start().await;
-    let mut agent = agent(&upstream).await;
+    let mut agent = Agent::scripted(&upstream, "");
     let session = agent.new_session();
     let (updates, answer) = agent.prompt(&session, "hello there");
     assert_eq!(answer["result"]["stopReason"], "end_turn");
@@ -35,7 +26,7 @@ async fn a_cancel_ends_the_running_prompt_and_those_that_wait_and_no_later_one()
     let upstream = ScriptedUpstream::start().await;
     let gate = Gate::new();
     upstream.push(Reply::text("never shown").held(&gate));
-    let mut agent = agent(&upstream).await;
+    let mut agent = Agent::scripted(&upstream, "");
     let session = agent.new_session();
     agent.notify("session/cancel", json!({ "sessionId": session }));
     let (first, second) = (agent.ask_prompt(&session, "one"), agent.ask_prompt(&session, "two"));
@@ -56,7 +47,7 @@ async fn a_cancel_ends_the_running_prompt_and_those_that_wait_and_no_later_one()
 async fn a_request_that_is_not_wanted_fails_with_its_own_code() {
     let upstream = ScriptedUpstream::start().await;
     upstream.push(Reply::Hang);
-    let mut agent = agent(&upstream).await;
+    let mut agent = Agent::scripted(&upstream, "");
     let session = agent.new_session();
     let id = agent.ask_prompt(&session, "one");
     upstream.until_requests(1).await;
@@ -70,7 +61,7 @@ async fn a_second_prompt_is_answered_after_the_first() {
     let gate = Gate::new();
     upstream.push(Reply::text("first").held(&gate));
     upstream.push(Reply::text("second"));
-    let mut agent = agent(&upstream).await;
+    let mut agent = Agent::scripted(&upstream, "");
     let session = agent.new_session();
     let (first, second) = (agent.ask_prompt(&session, "one"), agent.ask_prompt(&session, "two"));
     gate.until_waiting(1).await;
@@ -84,7 +75,7 @@ async fn a_second_prompt_is_answered_after_the_first() {
 async fn a_model_call_that_fails_is_an_error_with_its_code_and_the_session_goes_on() {
     let upstream = ScriptedUpstream::start().await;
     upstream.push(Reply::status(400, "no such thing"));
-    let mut agent = agent(&upstream).await;
+    let mut agent = Agent::scripted(&upstream, "");
     let session = agent.new_session();
     let (_, answer) = agent.prompt(&session, "one");
     assert_eq!(
@@ -98,7 +89,7 @@ async fn a_model_call_that_fails_is_an_error_with_its_code_and_the_session_goes_
 async fn the_end_of_input_interrupts_a_running_turn_which_stays_stored() {
     let upstream = ScriptedUpstream::start().await;
     upstream.push(Reply::hang_after(1));
-    let mut agent = agent(&upstream).await;
+    let mut agent = Agent::scripted(&upstream, "");
     let session = agent.new_session();
     agent.ask_prompt(&session, "tell me");
     while agent.next()["params"]["update"]["sessionUpdate"] != "agent_message_chunk" {}
@@ -112,23 +103,12 @@ async fn the_end_of_input_interrupts_a_running_turn_which_stays_stored() {
     assert_eq!(later.prompt(&session, "again").1["result"]["stopReason"], "end_turn");
 }
 
-/// The statuses of all tool calls among updates, in order.
-fn statuses(updates: &[serde_json::Value]) -> Vec<(String, String)> {
-    let calls = updates.iter().filter(|update| update["toolCallId"].is_string());
-    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
-    calls.map(|update| (text(&update["toolCallId"]), text(&update["status"]))).collect()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn tool_calls_are_told_as_they_run_and_a_read_only_session_refuses_those_that_change_something() {
     let upstream = ScriptedUpstream::start().await;
     let server = herma_testkit::McpServer::stdio();
     let call = |id: &str| Reply::tool_calls([herma_testkit::ToolCall::new(id, "files__echo", r#"{"text":"x"}"#)]);
-    let first = agent(&upstream).await;
-    let args = serde_json::to_string(&server.args()).unwrap();
-    let config = format!("[tools.mcp.files]\ncommand = \"{}\"\nargs = {args}\n", server.command());
-    std::fs::write(first.data.path().join("herma.toml"), config).unwrap();
-    let mut agent = first.another();
+    let mut agent = Agent::scripted(&upstream, &files(&server));
     let session = agent.new_session();
     agent.call("session/set_mode", json!({ "sessionId": session, "modeId": "auto" }));
     upstream.push(call("c1"));

@@ -6,6 +6,7 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use herma_testkit::{McpServer, ScriptedUpstream};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -38,6 +39,17 @@ impl Agent {
     /// Another agent on the same store, after `initialize`.
     pub(crate) fn another(&self) -> Self {
         let mut agent = Self::spawn(std::sync::Arc::clone(&self.data), self.settings.clone());
+        agent.initialize();
+        agent
+    }
+
+    /// An agent whose model is scripted, with this configuration, after `initialize`.
+    pub(crate) fn scripted(upstream: &ScriptedUpstream, config: &str) -> Self {
+        let data = std::sync::Arc::new(TempDir::new().unwrap());
+        std::fs::write(data.path().join("herma.toml"), config).unwrap();
+        let settings = [("HERMA_UPSTREAM", upstream.base_url()), ("HERMA_MODEL", "scripted".to_owned())];
+        let settings = settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let mut agent = Self::spawn(data, settings);
         agent.initialize();
         agent
     }
@@ -105,11 +117,34 @@ impl Agent {
         let mut before = Vec::new();
         loop {
             let message = self.next();
-            if message["id"] == id {
+            if message["id"] == id && message.get("method").is_none() {
                 return (before, message);
             }
             before.push(message);
         }
+    }
+
+    /// The messages before the next request or notification of this method, and that.
+    pub(crate) fn until_asked(&self, method: &str) -> (Vec<Value>, Value) {
+        let mut before = Vec::new();
+        loop {
+            let message = self.next();
+            if message["method"] == method {
+                return (before, message);
+            }
+            before.push(message);
+        }
+    }
+
+    /// Answers a request of the agent.
+    pub(crate) fn reply(&mut self, request: &Value, result: Value) {
+        self.write(&json!({ "jsonrpc": "2.0", "id": request["id"], "result": result }).to_string());
+    }
+
+    /// The request to load or resume a session.
+    pub(crate) fn take_up(&mut self, method: &str, session: &str) -> i64 {
+        let cwd = self.cwd().to_owned();
+        self.ask(method, json!({ "sessionId": session, "cwd": cwd, "mcpServers": [] }))
     }
 
     /// Sends a request and waits for its answer. Updates before it are dropped.
@@ -191,4 +226,20 @@ pub(crate) fn herma(data: &Path, arguments: &[&str]) -> String {
     child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
     child.wait().unwrap();
     text
+}
+
+/// A configuration with the tools of a server, under the label `files`.
+pub(crate) fn files(server: &McpServer) -> String {
+    let args = serde_json::to_string(&server.args()).unwrap();
+    format!("[tools.mcp.files]\ncommand = \"{}\"\nargs = {args}\n", server.command())
+}
+
+/// The ids and statuses of all tool calls among updates, in order. A new call without a status is pending.
+pub(crate) fn statuses(updates: &[Value]) -> Vec<(String, String)> {
+    let status = |update: &Value| match update["status"].as_str() {
+        None if update["sessionUpdate"] == "tool_call" => Some("pending".to_owned()),
+        status => status.map(str::to_owned),
+    };
+    let calls = updates.iter().filter_map(|update| Some((update["toolCallId"].as_str()?.to_owned(), status(update)?)));
+    calls.collect()
 }

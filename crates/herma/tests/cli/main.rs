@@ -5,6 +5,8 @@ mod chat;
 mod config;
 mod doctor;
 mod import;
+#[cfg(target_os = "linux")]
+mod interactive;
 mod interrupt;
 mod keys;
 #[cfg(target_os = "linux")]

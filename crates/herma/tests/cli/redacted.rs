@@ -2,24 +2,21 @@
 
 use std::path::Path;
 
-/// Replaces ids and keys by the number of their first appearance, and times by `MOMENT`. Short ids at the beginning of
-/// a line become `SHORT_ID`, and the data directory becomes `DATA`.
+/// Replaces ids and keys by the number of their first appearance, and times by `MOMENT`. Short ids
+/// become `SHORT_ID`, the data directory becomes `DATA`, and the program's path `herma`.
 pub(crate) fn redacted(text: &str, data: &Path) -> String {
-    let mut text = text.replace(&data.display().to_string(), "DATA");
+    let mut text = text.replace(crate::HERMA, "herma").replace(&data.display().to_string(), "DATA");
     for (prefix, digits) in [("sess_", 32), ("conv_", 32), ("cmp_", 32), ("key_", 32), ("hk-", 64), ("hk-", 6)] {
         text = numbered(&text, prefix, digits);
     }
-    let lines: Vec<String> = text.split('\n').map(short_id).collect();
+    let lines: Vec<String> = text.split('\n').map(short_ids).collect();
     moments(&lines.join("\n"))
 }
 
-fn short_id(line: &str) -> String {
-    match line.split_at_checked(8) {
-        Some((id, rest)) if rest.starts_with(' ') && id.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
-            format!("SHORT_ID{rest}")
-        }
-        _ => line.to_owned(),
-    }
+fn short_ids(line: &str) -> String {
+    let is_short_id = |word: &str| word.len() == 8 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let words = line.split(' ').map(|word| if is_short_id(word) { "SHORT_ID" } else { word });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 fn numbered(text: &str, prefix: &str, digits: usize) -> String {

@@ -124,11 +124,11 @@ fn a_call_prints_the_result_and_fails_if_the_tool_does() {
 fn a_script_sees_calls_and_results_and_is_denied_what_needs_a_person() {
     let server = McpServer::stdio();
     let terminal = terminal(&server);
-    let input = "use notes__read_note\nuse notes.echo {\"text\":\"x\"} and notes.broken\n";
-    let said = terminal.run_with_input(&["chat", "--session", "trip"], input);
-    assert_eq!(said.answer().lines().count(), 2, "{}", said.stdout);
-    assert!(said.stdout.starts_with("The tool answered: "), "{}", said.stdout);
-    let lines = tool_lines(&said.stderr);
+    let read = terminal.run_with_input(&["chat", "--session", "trip"], "use notes__read_note\n");
+    assert!(read.answer().starts_with("The tool answered: "), "{}", read.stdout);
+    let said = terminal.run(&["chat", "--session", "trip", "use notes.echo {\"text\":\"x\"} and notes.broken"]);
+    assert_eq!(said.answer().lines().count(), 1, "{}", said.stdout);
+    let lines = [tool_lines(&read.stderr), tool_lines(&said.stderr)].concat();
     assert_eq!(lines[0], "→ notes.read_note {}");
     assert!(lines[1].starts_with("← ") && lines[1].contains(" characters, 0."), "{lines:?}");
     assert_eq!(lines[2..4], ["→ notes.echo {\"text\":\"x\"}", "→ notes.broken {}"]);

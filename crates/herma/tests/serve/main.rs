@@ -11,6 +11,7 @@ mod erasure;
 mod events;
 #[cfg(target_os = "linux")]
 mod health;
+mod home;
 mod import;
 mod isolation;
 mod key_limits;

@@ -25,11 +25,11 @@ use herma_store::{
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::SqliteStore;
+use super::{SqliteStore, noted_or_logged};
 use crate::erase::receipts;
 use crate::erase::steps::{Erasing, Step};
 use crate::search::indexer::BatchLimit;
-use crate::writer::{Callback, JobOutcome, WhenUnavailable};
+use crate::writer::{Answer, Callback, JobOutcome, WhenUnavailable};
 use crate::{
     admissions, admit, approvals, branch, commit, compact, copy, delegates, describe, events, expiry, family, grants,
     histories, import, keys, ledger, list, listing, maintenance, park, pins, queue, retract, retry, rewind, rewrite,
@@ -117,13 +117,12 @@ impl Store for SqliteStore {
     }
 
     async fn admit(&self, admission: Admission) -> Result<AdmitOutcome, StoreError> {
-        let (answer, answered) = oneshot::channel();
+        let (answer, answered) = Answer::channel();
         self.writer.submit_short(WhenUnavailable::Refuse, move |connection, instance| {
+            let answer = answer.clone();
             let mut outcome = match admit::admit(connection, instance, &admission) {
                 outcome @ (Ok(AdmitOutcome::Refused(_)) | Err(_)) => {
-                    return JobOutcome::Undo(Box::new(move |_| {
-                        let _ = answer.send(outcome);
-                    }));
+                    return JobOutcome::Undo(Box::new(move |_| answer.send(outcome)));
                 }
                 Ok(outcome) => outcome,
             };
@@ -138,9 +137,7 @@ impl Store for SqliteStore {
                 }
                 _ => None,
             };
-            let committed: Callback = Box::new(move |committed| {
-                let _ = answer.send(committed.map(|()| outcome));
-            });
+            let committed: Callback = Box::new(move |committed| answer.send(committed.map(|()| outcome)));
             match durable {
                 None if is_visible_while_queued && is_waiting && admission.ticket.is_none() => {
                     JobOutcome::KeepDurably(committed)
@@ -251,18 +248,16 @@ impl Store for SqliteStore {
 
     fn journal(&self, lease: Lease, shown: StreamedOutput) -> Receipt {
         let (written, journalled) = receipt();
-        self.writer.submit_lazy(WhenUnavailable::Wait, move |connection, _| {
+        let written = Answer::by(written);
+        self.writer.submit_lazy_again(WhenUnavailable::Wait, move |connection, _| {
+            let written = written.clone();
             let write = || {
                 admissions::write_out(connection, lease.conversation)?;
                 takeover::append_journal(connection, lease.turn, lease.fence.0, &shown)
             };
             match write() {
-                Ok(()) => JobOutcome::Keep(Box::new(move |committed| {
-                    let _ = written.send(committed);
-                })),
-                Err(error) => JobOutcome::Undo(Box::new(move |_| {
-                    let _ = written.send(Err(error));
-                })),
+                Ok(()) => JobOutcome::Keep(Box::new(move |committed| written.send(committed))),
+                Err(error) => JobOutcome::Undo(Box::new(move |_| written.send(Err(error)))),
             }
         });
         journalled
@@ -281,9 +276,9 @@ impl Store for SqliteStore {
 
     fn mark_delivered(&self, tenant: TenantId, turn: TurnId) {
         let old = self.delivered.add(turn, Instant::now());
-        self.write_lazily(move |connection| {
-            retry::forget(connection, &old)?;
-            commit::mark_delivered(connection, tenant, turn)
+        self.writer.submit_lazy_again(WhenUnavailable::Wait, move |connection, _| {
+            let noted = retry::forget(connection, &old).and_then(|()| commit::mark_delivered(connection, tenant, turn));
+            noted_or_logged(noted)
         });
     }
 
@@ -321,7 +316,7 @@ impl Store for SqliteStore {
     async fn stop_requests(&self) -> Result<Vec<(TurnId, StopKind)>, StoreError> {
         let (answer, answered) = oneshot::channel();
         self.writer.submit(move |_, instance| {
-            let live: Vec<i64> = instance.live.keys().copied().collect();
+            let live: Vec<i64> = instance.live.keys().collect();
             let owner = instance.registered_key();
             // Answer only after the commit: until then, the rows would be older than the list.
             JobOutcome::Keep(Box::new(move |committed| {

@@ -108,6 +108,7 @@ fn request(context: &CallContext, parent: &Alias, task: &str) -> TurnRequest {
     // A streamed turn tells when its conversation is stored.
     request.options.streaming = true;
     request.options.tools = ToolOffer::Delegated { depth };
+    request.options.obeys_tool_mode = context.obeys_tool_mode;
     request
 }
 

@@ -220,8 +220,9 @@ fn the_beginning_of_an_id_is_enough_if_it_is_unique() {
 #[test]
 fn the_sessions_of_one_conversation_may_begin_alike() {
     let terminal = Terminal::new();
-    let lines: Vec<String> = (1..=12).map(super::long).collect();
-    terminal.in_window(&["chat"], &format!("{}\n", lines.join("\n"))).answer();
+    terminal.in_window(&["chat"], &super::long(0)).answer();
+    let begun = ids(&terminal.sessions("list --json"));
+    terminal.talk_long(&begun[0]);
     let first = ids(&terminal.sessions("list --json"));
     terminal.sessions(&format!("compact {}", first[0])).answer();
     let head = ids(&terminal.sessions("list --json"));
