@@ -52,12 +52,13 @@ export async function startStore(t, config) {
   };
 }
 
-async function connect({ data, records, project, model, window, sdk = stable, capabilities = SHOWS_COMPACTIONS }) {
+async function connect({ data, records, project, model, window, answer, ...settings }) {
+  const { sdk = stable, capabilities = SHOWS_COMPACTIONS } = settings;
   const kept = Object.entries(process.env).filter(([name]) => !name.startsWith("HERMA_"));
-  const settings = { HERMA_DATA: data, HERMA_UPSTREAM: model.baseURL, HERMA_MODEL: "scripted" };
-  if (window) settings.HERMA_CONTEXT_WINDOW = String(window);
+  const variables = { HERMA_DATA: data, HERMA_UPSTREAM: model.baseURL, HERMA_MODEL: "scripted" };
+  if (window) variables.HERMA_CONTEXT_WINDOW = String(window);
   const agent = spawn(PYTHON, [join(HERE, "record.py"), records, HERMA_BIN, "acp"], {
-    env: { ...Object.fromEntries(kept), ...settings },
+    env: { ...Object.fromEntries(kept), ...variables },
     stdio: ["pipe", "pipe", "inherit"],
   });
   const ended = once(agent, "exit");
@@ -68,6 +69,7 @@ async function connect({ data, records, project, model, window, sdk = stable, ca
     updates.push(params);
     told.emit(`${params.sessionId} ${params.update.sessionUpdate}`);
   });
+  if (answer) app.onRequest("session/request_permission", ({ params, signal }) => answer(params, signal));
   const connection = app.connect(sdk.ndJsonStream(Writable.toWeb(agent.stdin), Readable.toWeb(agent.stdout)));
   const request = (method, params, options) => connection.agent.request(method, params, options);
   const of = (session) => updates.filter(({ sessionId }) => sessionId === session).map(({ update }) => update);
@@ -119,6 +121,13 @@ async function connect({ data, records, project, model, window, sdk = stable, ca
 }
 
 const prompt = (said) => (typeof said === "string" ? [{ type: "text", text: said }] : said);
+
+/** The configuration of an MCP server with a tool that adds two numbers, and that asks. */
+export function withTools() {
+  const command = JSON.stringify(PYTHON);
+  const server = JSON.stringify(join(HERE, "..", "sdk", "official_mcp_server.py"));
+  return `[tools.mcp.sums]\ncommand = ${command}\nargs = [${server}]\n`;
+}
 
 /** The scripted model of the Python tests, as a process. */
 async function startModel() {

@@ -18,6 +18,8 @@ from record import records
 from scripted_model import Model
 
 HERE = Path(__file__).parent
+# An MCP server with a tool that adds two numbers, and that asks.
+MCP_SERVER = HERE.parent / "sdk" / "official_mcp_server.py"
 # Ids of conversations, sessions, messages and so on. No model server may see one.
 OWN_ID = re.compile(r"\b(conv|sess|msg|turn|cmp|resp|run)_[0-9a-f]{32}")
 LONG_TEXT = "all work and no play makes a long conversation " * 12
@@ -30,9 +32,16 @@ class Editor(acp.Client):
 
     def __init__(self):
         self.updates = []
+        # The questions that were asked, and the option that the person chooses.
+        self.questions, self.choice = [], None
 
     async def session_update(self, session_id, update, **_):
         self.updates.append((session_id, update.model_dump(by_alias=True, exclude_none=True)))
+
+    async def request_permission(self, session_id, tool_call, options, **_):
+        self.questions.append((session_id, tool_call, [(option.option_id, option.kind) for option in options]))
+        outcome = acp.schema.AllowedOutcome(outcome="selected", option_id=self.choice)
+        return acp.RequestPermissionResponse(outcome=outcome)
 
     def of(self, session):
         """The updates of one session so far."""
@@ -108,6 +117,10 @@ class EditorTest(unittest.IsolatedAsyncioTestCase):
     async def model_has(self, text):
         """Waits until the model is asked a prompt with this text."""
         await asyncio.to_thread(self.model.wait_for, text)
+
+    def configure_tools(self):
+        arguments = [json.dumps(str(argument)) for argument in (sys.executable, MCP_SERVER)]
+        self.configure(f"[tools.mcp.sums]\ncommand = {arguments[0]}\nargs = [{arguments[1]}]\n")
 
     def configure(self, toml):
         (self.data / "herma.toml").write_text(toml)

@@ -108,6 +108,8 @@ class Connection:
         self._protocol = protocol
         # By the side that asked and the id: the method, the parameters, and what is wrong with the request.
         self._open = {"client": {}, "agent": {}}
+        # Sessions whose turn an earlier connection has begun. It goes on when its question is answered.
+        self._taken_up = set()
         # Lines that are no request at all. The agent answers those with an error and without an id.
         self._refusals_due = []
 
@@ -127,6 +129,7 @@ class Connection:
             faults += self._protocol.typed(side, method, "Request", params)
             if message["id"] in self._open[side]:
                 self._fault(side, line, "the id is in use")
+            self._note(method, params or {})
             self._open[side][message["id"]] = (method, params or {}, faults)
             if side == "agent" and faults:
                 self._fault(side, line, *faults)
@@ -140,6 +143,18 @@ class Connection:
     def end(self):
         for line in self._refusals_due:
             self._fault("client", line, "it was not refused")
+
+    def _note(self, method, params):
+        """A question without a prompt belongs to a turn of an earlier connection. The next prompt ends that turn."""
+        session = params.get("sessionId")
+        if method == "session/request_permission" and not self._is_open("session/prompt", session):
+            self._taken_up.add(session)
+        elif method == "session/prompt":
+            self._taken_up.discard(session)
+
+    def _is_open(self, method, session):
+        asked = self._open["client"].values()
+        return any(method == open_method and params.get("sessionId") == session for open_method, params, _ in asked)
 
     def _wrong_line(self, side, line, error):
         if side == "agent":
@@ -168,9 +183,8 @@ class Connection:
     def _update(self, line, params):
         """What a turn does is told while its prompt is not answered, and what a session was, while it is loaded."""
         session, kind = params["sessionId"], params["update"]["sessionUpdate"]
-        reasons = [asked for method, asked, _ in self._open["client"].values()
-                   if method in ("session/prompt", "session/load")]
-        if kind in OF_A_TURN and not any(asked.get("sessionId") == session for asked in reasons):
+        is_open = self._is_open("session/prompt", session) or self._is_open("session/load", session)
+        if kind in OF_A_TURN and not is_open and session not in self._taken_up:
             self._fault("agent", line, "no prompt and no load is open")
 
     def _fault(self, side, line, *faults):

@@ -14,6 +14,8 @@ from programs import environment, eventually, program
 from protocol import Protocol
 from scripted_model import Model
 
+# An MCP server with a tool that adds two numbers, and that asks.
+MCP_SERVER = Path(record.__file__).parent.parent / "sdk" / "official_mcp_server.py"
 LONG_TEXT = "all work and no play makes a long conversation " * 12
 
 
@@ -136,6 +138,18 @@ class Acpx(unittest.TestCase):
                    for message in record.messages(entries, "agent") if "modes" in (message.get("result") or ())]
         self.assertEqual(resumed[-1]["modes"]["currentModeId"], "read_only")
         self.assertEqual(resumed[-1]["configOptions"][0]["currentValue"], "scripted")
+
+    def test_a_tool_is_called_only_if_the_person_allows_it(self):
+        arguments = [json.dumps(str(argument)) for argument in (sys.executable, MCP_SERVER)]
+        config = f"[tools.mcp.sums]\ncommand = {arguments[0]}\nargs = [{arguments[1]}]\n"
+        (self.data / "herma.toml").write_text(config)
+        self.acpx("sessions", "new")
+        for option, text in (("--deny-all", "denied"), ("--approve-all", "42")):
+            # acpx says with its status that all questions were denied.
+            lines, _ = self.end(self.start(option, "prompt", 'use sums__add {"a": 20, "b": 22}'))
+            asked = [line for line in lines if line.get("method") == "session/request_permission"]
+            self.assertEqual(len(asked), 1)
+            self.assertIn(text, self.model.shown()[-1][-1]["content"])
 
     def test_what_is_not_known_is_refused_with_the_codes_of_the_protocol(self):
         for arguments, code in (

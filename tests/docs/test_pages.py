@@ -1,5 +1,7 @@
-"""Every command of the README and of the guides runs as it is written, and every page is in the book."""
+"""Every command of the README and of the guides runs as it is written. Every page is in the book, every route has an
+example."""
 
+import json
 import os
 import re
 import shutil
@@ -11,7 +13,8 @@ from transcripts import Shell, commands
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", DOCS / "START.md", DOCS / "OPERATIONS.md", *sorted((DOCS / "guides").glob("*.md"))]
+EXAMPLES = DOCS / "reference" / "EXAMPLES.md"
+PAGES = [ROOT / "README.md", DOCS / "START.md", DOCS / "OPERATIONS.md", EXAMPLES, *sorted((DOCS / "guides").glob("*.md"))]
 BINARY = Path(os.environ["HERMA_BIN"]).resolve()
 
 
@@ -58,6 +61,12 @@ class Book(unittest.TestCase):
         listed = set(re.findall(r"\]\(([^)]+\.md)\)", summary))
         there = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")} - {"SUMMARY.md"}
         self.assertEqual(listed, there)
+
+    def test_every_route_has_an_example(self):
+        openapi = json.loads((ROOT / "crates/http/src/openapi.json").read_text())
+        routes = {f"{method.upper()} {path}" for path, methods in openapi["paths"].items() for method in methods}
+        examples = re.findall(r"^### `(.+)`\n\n(?:[^`#].*\n\n)?```console$", EXAMPLES.read_text(), re.MULTILINE)
+        self.assertEqual(routes, set(examples))
 
 
 class Transcripts(unittest.TestCase):

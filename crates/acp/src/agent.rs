@@ -127,9 +127,8 @@ pub async fn serve(
         }
     };
     end(&agent, tasks).await;
-    drop(agent);
     if is_read {
-        written(ended).await;
+        written(&agent, ended).await;
     }
     Ok(())
 }
@@ -154,13 +153,18 @@ async fn end(agent: &Agent, mut tasks: Tasks) {
     let _ = tokio::time::timeout(LAST_ANSWERS, prompts).await;
     tasks.prompts.shutdown().await;
     tasks.others.shutdown().await;
+    agent.open.close_all().await;
     let mut background = std::mem::take(&mut *agent.lock_background());
     background.shutdown().await;
 }
 
 /// Waits until the last lines are written, but not for ever.
-async fn written(ended: oneshot::Receiver<()>) {
-    let _ = tokio::time::timeout(LAST_ANSWERS, ended).await;
+async fn written(agent: &Agent, ended: oneshot::Receiver<()>) {
+    let written = async {
+        agent.editor.end().await;
+        ended.await
+    };
+    let _ = tokio::time::timeout(LAST_ANSWERS, written).await;
 }
 
 /// Takes a line.

@@ -7,9 +7,9 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
-use crate::message;
 use crate::questions::{NoAnswer, Questions};
 use crate::schema::{ClientCapabilities, Error, RequestId, SessionId, SessionNotification, SessionUpdate, method};
+use crate::{lines, message};
 
 /// The other side of the connection. Everything it is sent goes through one queue, so it arrives in this order.
 #[derive(Clone)]
@@ -18,6 +18,17 @@ pub(crate) struct Editor {
     questions: Arc<Questions>,
     /// `None` before `initialize`.
     capabilities: Arc<Mutex<Option<ClientCapabilities>>>,
+}
+
+/// What the editor can do for the agent.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct EditorAbilities {
+    /// It reads text files.
+    pub(crate) reads: bool,
+    /// It writes text files.
+    pub(crate) writes: bool,
+    /// It runs commands in terminals.
+    pub(crate) runs: bool,
 }
 
 impl Editor {
@@ -72,6 +83,21 @@ impl Editor {
     /// Notes what the editor can do.
     pub(crate) fn introduce(&self, capabilities: ClientCapabilities) {
         *self.lock() = Some(capabilities);
+    }
+
+    /// What the editor can do for the agent.
+    pub(crate) fn can(&self) -> EditorAbilities {
+        let capabilities = self.lock();
+        capabilities.as_ref().map_or_else(EditorAbilities::default, |can| EditorAbilities {
+            reads: can.fs.read_text_file,
+            writes: can.fs.write_text_file,
+            runs: can.terminal,
+        })
+    }
+
+    /// Sends the end: nothing is written after what was sent so far.
+    pub(crate) async fn end(&self) {
+        let _ = self.lines.send(lines::END).await;
     }
 
     /// Whether the editor shows compactions.

@@ -12,6 +12,8 @@
 //! - [`session`]: a session that the editor has open. [`replay`]: a stored conversation as updates.
 //! - [`turn`]: a running turn as updates, with [`speech`] for texts, [`tool_calls`], [`permissions`] and
 //!   [`compactions`]. [`parked`]: turns that wait for a person since an earlier connection.
+//! - [`editor_tools`]: the editor's files and its [`terminal`] as tools; [`mcp_servers`]: servers that it names.
+//!   [`call_view`], [`call_board`]: what it is shown of calls.
 //! - [`content`]: prompts as messages. [`provenance`]: where a session comes from, by ACP's names. [`commands`]: `/help`
 //!   and the others.
 //!
@@ -19,16 +21,20 @@
 //! that may have secrets.
 
 mod agent;
+mod call_board;
+mod call_view;
 mod commands;
 mod compactions;
 mod content;
 mod editor;
+mod editor_tools;
 mod error;
 mod in_flight;
 mod initialize;
 mod lines;
 mod list;
 mod manage;
+mod mcp_servers;
 mod message;
 mod options;
 mod parked;
@@ -41,6 +47,7 @@ mod schema;
 mod session;
 mod setup;
 mod speech;
+mod terminal;
 mod tool_calls;
 mod turn;
 

@@ -64,7 +64,10 @@ fn next(input: &mut impl BufRead, longest: usize) -> io::Result<Option<Input>> {
     }
 }
 
-/// The lines to be written. Dropping all senders ends the thread.
+/// Sent in place of a line: the thread ends. A turn that waits for a person may still hold a sender then.
+pub(crate) const END: Vec<u8> = Vec::new();
+
+/// The lines to be written, until [`END`] or until all senders are gone.
 pub(crate) struct Output {
     /// Takes a line without its end.
     pub(crate) lines: mpsc::Sender<Vec<u8>>,
@@ -72,13 +75,13 @@ pub(crate) struct Output {
     pub(crate) ended: oneshot::Receiver<()>,
 }
 
-/// Writes lines on a thread, until all senders are gone or the other side reads no more.
+/// Writes lines on a thread, until the end or until the other side reads no more.
 pub(crate) fn write(mut output: impl Write + Send + 'static) -> io::Result<Output> {
     let (lines, mut waiting) = mpsc::channel::<Vec<u8>>(WAITING_LINES);
     let (end, ended) = oneshot::channel();
     thread::Builder::new().name("acp-output".to_owned()).spawn(move || {
         let mut buffer = Vec::new();
-        while let Some(line) = waiting.blocking_recv() {
+        while let Some(line) = waiting.blocking_recv().filter(|line| *line != END) {
             buffer.clear();
             buffer.shrink_to(KEPT_BUFFER);
             buffer.extend_from_slice(&line);

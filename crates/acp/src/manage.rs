@@ -2,7 +2,7 @@
 
 use herma_gateway::{GatewayError, Missing};
 use herma_model::Alias;
-use herma_store::Children;
+use herma_store::{Children, Facts};
 
 use crate::agent::{Agent, Answered, Handled};
 use crate::error::of_gateway;
@@ -18,7 +18,7 @@ impl Agent {
             self.find(&id).await?;
         }
         self.end_prompts(&id).await;
-        self.open.close(&id);
+        self.open.close(&id).await;
         Ok(Answered::new(&CloseSessionResponse::new()))
     }
 
@@ -26,9 +26,9 @@ impl Agent {
     pub(crate) async fn delete_session(&self, request: DeleteSessionRequest) -> Handled {
         let id = request.session_id;
         self.end_prompts(&id).await;
-        self.open.close(&id);
+        self.open.close(&id).await;
         if let Ok(alias) = Alias::parse(&id.0) {
-            match self.sessions().delete(&alias, Children::Keep).await {
+            match self.sessions().delete(&alias, Children::Keep, Facts::Erase).await {
                 Ok(_) | Err(GatewayError::NotFound(Missing::Conversation)) => {}
                 Err(error) => return Err(of_gateway(&error)),
             }

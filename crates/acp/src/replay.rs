@@ -21,7 +21,7 @@ impl Agent {
     /// Sends everything that was said in a conversation. Reads the next page when the editor has taken the last one.
     pub(crate) async fn replay(&self, session: &OpenSession) -> Result<(), Error> {
         let id = &session.id;
-        let (mut after, mut calls) = (None, ToolCalls::default());
+        let (mut after, mut calls) = (None, ToolCalls::new(session.cwd.clone(), Arc::default()));
         loop {
             let range = MessageRange { order: Order::OldestFirst { after }, limit: PAGE, pin: Pin::Head };
             let page = self.sessions().messages(&session.alias, range).await;

@@ -5,19 +5,22 @@ pub(crate) use agent_client_protocol::v1::schema::Content as ToolContent;
 pub(crate) use agent_client_protocol::v1::schema::{
     AgentCapabilities, AuthenticateResponse, AvailableCommand, AvailableCommandInput, AvailableCommandsUpdate,
     CancelNotification, CancelRequestNotification, ClientCapabilities, CloseSessionRequest, CloseSessionResponse,
-    CompactionStatus, CompactionUpdate, ConfigOptionUpdate, ContentBlock, ContentChunk, DeleteSessionRequest,
-    DeleteSessionResponse, EmbeddedResourceResource, Error, ErrorCode, ForkSessionRequest, ForkSessionResponse,
-    ImageContent, Implementation, InitializeRequest, InitializeResponse, ListSessionsRequest, ListSessionsResponse,
-    LoadSessionRequest, LoadSessionResponse, McpCapabilities, MessageId, Meta, NewSessionRequest, NewSessionResponse,
-    PermissionOption, PermissionOptionKind, PromptCapabilities, PromptRequest, PromptResponse, RequestId,
-    RequestPermissionOutcome, RequestPermissionRequest, RequestPermissionResponse, ResumeSessionRequest,
-    ResumeSessionResponse, SessionCapabilities, SessionCloseCapabilities, SessionConfigOption,
-    SessionConfigOptionCategory, SessionConfigOptionValue, SessionConfigSelectOption, SessionDeleteCapabilities,
-    SessionForkCapabilities, SessionId, SessionInfo, SessionInfoUpdate, SessionListCapabilities, SessionMode,
-    SessionModeState, SessionNotification, SessionResumeCapabilities, SessionUpdate, SetSessionConfigOptionRequest,
-    SetSessionConfigOptionResponse, SetSessionModeRequest, SetSessionModeResponse, StopReason, TextContent, ToolCall,
-    ToolCallContent, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields, ToolKind, UnstructuredCommandInput,
-    UsageUpdate,
+    CompactionStatus, CompactionUpdate, ConfigOptionUpdate, ContentBlock, ContentChunk, CreateTerminalRequest,
+    CreateTerminalResponse, DeleteSessionRequest, DeleteSessionResponse, Diff, EmbeddedResourceResource, EnvVariable,
+    Error, ErrorCode, ForkSessionRequest, ForkSessionResponse, ImageContent, Implementation, InitializeRequest,
+    InitializeResponse, KillTerminalRequest, ListSessionsRequest, ListSessionsResponse, LoadSessionRequest,
+    LoadSessionResponse, McpCapabilities, McpServer, MessageId, Meta, NewSessionRequest, NewSessionResponse,
+    PermissionOption, PermissionOptionKind, PromptCapabilities, PromptRequest, PromptResponse, ReadTextFileRequest,
+    ReadTextFileResponse, ReleaseTerminalRequest, RequestId, RequestPermissionOutcome, RequestPermissionRequest,
+    RequestPermissionResponse, ResumeSessionRequest, ResumeSessionResponse, SessionCapabilities,
+    SessionCloseCapabilities, SessionConfigOption, SessionConfigOptionCategory, SessionConfigOptionValue,
+    SessionConfigSelectOption, SessionDeleteCapabilities, SessionForkCapabilities, SessionId, SessionInfo,
+    SessionInfoUpdate, SessionListCapabilities, SessionMode, SessionModeState, SessionNotification,
+    SessionResumeCapabilities, SessionUpdate, SetSessionConfigOptionRequest, SetSessionConfigOptionResponse,
+    SetSessionModeRequest, SetSessionModeResponse, StopReason, Terminal, TerminalExitStatus, TerminalId,
+    TerminalOutputRequest, TerminalOutputResponse, TextContent, ToolCall, ToolCallContent, ToolCallLocation,
+    ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields, ToolKind, UnstructuredCommandInput, UsageUpdate,
+    WaitForTerminalExitRequest, WaitForTerminalExitResponse, WriteTextFileRequest,
 };
 
 /// The methods by name.
@@ -42,4 +45,11 @@ pub(crate) mod method {
     pub(crate) const UPDATE: &str = "session/update";
     /// A request to the editor, as all that follow.
     pub(crate) const REQUEST_PERMISSION: &str = "session/request_permission";
+    pub(crate) const READ_TEXT_FILE: &str = "fs/read_text_file";
+    pub(crate) const WRITE_TEXT_FILE: &str = "fs/write_text_file";
+    pub(crate) const CREATE_TERMINAL: &str = "terminal/create";
+    pub(crate) const TERMINAL_OUTPUT: &str = "terminal/output";
+    pub(crate) const WAIT_FOR_TERMINAL_EXIT: &str = "terminal/wait_for_exit";
+    pub(crate) const KILL_TERMINAL: &str = "terminal/kill";
+    pub(crate) const RELEASE_TERMINAL: &str = "terminal/release";
 }

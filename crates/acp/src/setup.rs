@@ -1,6 +1,6 @@
 //! `session/new`, `session/load`, `session/resume` and `session/fork`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use herma_gateway::{GatewayError, KeyProblem, NewFork, NewSession};
@@ -13,20 +13,21 @@ use crate::error::{bad_params, of_gateway, of_session, unknown_session};
 use crate::options::modes;
 use crate::provenance::provenance_meta;
 use crate::schema::{
-    Error, ForkSessionRequest, ForkSessionResponse, LoadSessionRequest, LoadSessionResponse, Meta, NewSessionRequest,
-    NewSessionResponse, ResumeSessionRequest, ResumeSessionResponse, SessionId,
+    Error, ForkSessionRequest, ForkSessionResponse, LoadSessionRequest, LoadSessionResponse, McpServer, Meta,
+    NewSessionRequest, NewSessionResponse, ResumeSessionRequest, ResumeSessionResponse, SessionId,
 };
-use crate::session::{OpenSession, id_of};
+use crate::session::{OpenSession, WorkPlace, id_of};
 
 impl Agent {
     /// Makes a conversation.
     pub(crate) async fn new_session(&self, request: NewSessionRequest) -> Handled {
         let cwd = Some(absolute(&request.cwd)?);
+        let place = WorkPlace::of(request.cwd, request.mcp_servers)?;
         let session_key = session_key(request.meta.as_ref())?;
         let new = NewSession { cwd, ..NewSession::main(ORIGIN, session_key.clone()) };
         let row = self.sessions().create(new).await.map_err(|error| of_gateway(&error))?;
         let id = id_of(row.facts.id);
-        self.open(id.clone(), &row, session_key)?;
+        self.open(id.clone(), &row, session_key, place)?;
         let response = NewSessionResponse::new(id.clone())
             .modes(modes(&row))
             .config_options(self.options(&row).await)
@@ -36,8 +37,8 @@ impl Agent {
 
     /// Opens a conversation, and sends all of it before the answer.
     pub(crate) async fn load_session(&self, request: LoadSessionRequest) -> Handled {
-        let LoadSessionRequest { session_id: id, cwd, meta, .. } = request;
-        let (session, row) = self.take_up(&id, &cwd, meta.as_ref()).await?;
+        let LoadSessionRequest { session_id: id, cwd, mcp_servers, meta, .. } = request;
+        let (session, row) = self.take_up(&id, cwd, mcp_servers, meta.as_ref()).await?;
         self.replay(&session).await?;
         let response = LoadSessionResponse::new()
             .modes(modes(&row))
@@ -49,8 +50,8 @@ impl Agent {
 
     /// Opens a conversation whose messages the editor has.
     pub(crate) async fn resume_session(&self, request: ResumeSessionRequest) -> Handled {
-        let ResumeSessionRequest { session_id: id, cwd, meta, .. } = request;
-        let (session, row) = self.take_up(&id, &cwd, meta.as_ref()).await?;
+        let ResumeSessionRequest { session_id: id, cwd, mcp_servers, meta, .. } = request;
+        let (session, row) = self.take_up(&id, cwd, mcp_servers, meta.as_ref()).await?;
         let response = ResumeSessionResponse::new()
             .modes(modes(&row))
             .config_options(self.options(&row).await)
@@ -61,14 +62,15 @@ impl Agent {
 
     /// Makes a branch at the end of a conversation, and opens it.
     pub(crate) async fn fork_session(&self, request: ForkSessionRequest) -> Handled {
-        let ForkSessionRequest { session_id: source, cwd, meta, .. } = request;
-        let cwd = absolute(&cwd)?;
+        let ForkSessionRequest { session_id: source, cwd, mcp_servers, meta, .. } = request;
+        let (path, cwd) = (cwd.clone(), absolute(&cwd)?);
+        let place = WorkPlace::of(path, mcp_servers)?;
         let found = self.find(&source).await?;
         let session_key = agreed_key(&found, meta.as_ref())?;
         let alias = Alias::parse(&found.facts.id.to_string()).map_err(|_| unknown_session(&source))?;
         let row = self.branch(&source, alias, None, Some(cwd)).await?;
         let id = id_of(row.facts.id);
-        self.open(id.clone(), &row, session_key)?;
+        self.open(id.clone(), &row, session_key, place)?;
         let response = ForkSessionResponse::new(id.clone())
             .modes(modes(&row))
             .config_options(self.options(&row).await)
@@ -92,13 +94,15 @@ impl Agent {
     async fn take_up(
         &self,
         id: &SessionId,
-        cwd: &Path,
+        cwd: PathBuf,
+        servers: Vec<McpServer>,
         meta: Option<&Meta>,
     ) -> Result<(Arc<OpenSession>, ConversationRow), Error> {
-        absolute(cwd)?;
+        absolute(&cwd)?;
+        let place = WorkPlace::of(cwd, servers)?;
         let row = self.find(id).await?;
         let session_key = agreed_key(&row, meta)?;
-        let session = self.open(id.clone(), &row, session_key)?;
+        let session = self.open(id.clone(), &row, session_key, place)?;
         Ok((session, row))
     }
 }

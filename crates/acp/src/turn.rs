@@ -2,21 +2,23 @@
 
 use std::sync::Arc;
 
-use herma_gateway::{Finished, GatewayError, Progress, SessionView, TurnEvent, TurnHandle};
+use herma_gateway::{Finished, GatewayError, Lent, Progress, SessionView, TurnEvent, TurnHandle};
 use herma_model::turn::FailureCode;
-use herma_model::{ApprovalChoice, FinishReason, OwnCall, Step, TurnId};
+use herma_model::{ApprovalChoice, FinishReason, Message, OwnCall, Step, TurnId};
 
 use herma_store::TurnRecord;
+use herma_wire::own_tools::made_calls;
 
 use crate::agent::Agent;
 use crate::compactions::{CompactionTeller, Unmade};
+use crate::editor_tools::LABEL;
 use crate::error::{of_session, request_cancelled};
 use crate::in_flight::{StopCause, StopSignal};
 use crate::permissions::{Consent, Permissions};
 use crate::schema::{Error, PromptResponse, SessionInfoUpdate, SessionUpdate, StopReason};
 use crate::session::OpenSession;
 use crate::speech::Speech;
-use crate::tool_calls::ToolCalls;
+use crate::tool_calls::{ToolCalls, tool_call_id};
 
 /// Tells the editor of a turn.
 pub(crate) struct TurnTeller<'a> {
@@ -33,6 +35,8 @@ pub(crate) struct TurnTeller<'a> {
     was_parked: bool,
     /// How many further steps the editor knows already. Nothing is told before the last of them.
     known: usize,
+    /// The turn may ask, and go on with the session's tools after that.
+    _lent: Lent,
 }
 
 impl<'a> TurnTeller<'a> {
@@ -43,11 +47,12 @@ impl<'a> TurnTeller<'a> {
             session,
             compactions: CompactionTeller { agent, session, model, begun: None },
             speech: None,
-            calls: ToolCalls::default(),
+            calls: ToolCalls::new(session.cwd.clone(), Arc::clone(&session.editor_tools.board)),
             permissions: Permissions::default(),
             turn: None,
             was_parked: false,
             known: 0,
+            _lent: agent.gateway.lend_tools(session.conversation, Arc::clone(&session.tools)),
         }
     }
 
@@ -160,8 +165,13 @@ impl<'a> TurnTeller<'a> {
             let updates = speech.rest(&message.said);
             self.tell(updates).await;
         }
+        if let Step::Said(message) = step {
+            self.prepare_questions(message).await;
+        }
         let calls = self.calls.step(step);
-        self.tell(calls).await;
+        self.tell(calls.clone()).await;
+        let late = self.calls.sent(&calls);
+        self.tell(late).await;
         match step {
             Step::Said(message) => {
                 self.permissions.clear();
@@ -173,6 +183,14 @@ impl<'a> TurnTeller<'a> {
             Step::Answered(call, _) => self.permissions.remove(&call.id),
             Step::ToolResult(message) => message.said.calls.iter().for_each(|call| self.permissions.remove(call)),
             Step::Compacted(_) => {}
+        }
+    }
+
+    /// Finds out what the calls would change that the person is asked about.
+    async fn prepare_questions(&self, message: &Message) {
+        for call in made_calls(&message.said).iter().filter(|call| call.own.asks && &*call.own.server == LABEL) {
+            let id = tool_call_id(message.id, &call.own.id);
+            self.session.editor_tools.prepare(&id, &call.own.tool, &call.arguments).await;
         }
     }
 

@@ -46,6 +46,8 @@ pub enum Missing {
     SessionKey,
     /// The receipt of an erasure.
     Erasure,
+    /// A fact in long-term memory.
+    Memory,
 }
 
 /// Why a request got no answer.
@@ -64,6 +66,7 @@ pub enum GatewayError {
         Missing::Compaction => "no compaction of the conversation is known by this id",
         Missing::SessionKey => "nothing is stored under this session key",
         Missing::Erasure => "no receipt of an erasure is known by this id",
+        Missing::Memory => "no memory is known by this id",
     })]
     NotFound(Missing),
     /// The session key is not the conversation's, or the caller may not use it.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use herma_memory::MemoryProvider;
 use herma_model::{Principal, TenantId, TurnId};
 use herma_store::{Store, StoreError};
 use herma_tools::Toolbox;
@@ -21,6 +22,7 @@ use crate::error::{Conflict, GatewayError, Missing};
 use crate::follow::{Followed, Follower};
 use crate::live::{LiveTurn, LiveTurns};
 use crate::log::{TurnEvent, TurnLog};
+use crate::memories::Memories;
 use crate::models::{ModelServers, OfferedModels, ResolvedModel};
 use crate::readiness::Readiness;
 use crate::request::{ConversationRef, TurnHandle, TurnRequest};
@@ -29,6 +31,7 @@ use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::stateless::{Stateless, StatelessTurns};
 use crate::titles::Titles;
+use crate::tools::LentTools;
 use crate::{mint, parked, retention, watch as watching};
 
 /// How long turns get to write their end after they were told to stop.
@@ -52,6 +55,9 @@ pub struct Gateway {
     pub(crate) counters: Counters,
     /// The MCP servers.
     pub(crate) toolbox: Arc<Toolbox>,
+    pub(crate) lent_tools: LentTools,
+    /// What is asked for what is remembered. `None` if memory is off.
+    pub(crate) memory: Option<Arc<dyn MemoryProvider>>,
     places: Arc<Semaphore>,
     key_turns: Arc<KeyTurns>,
     draining: AtomicBool,
@@ -70,6 +76,8 @@ impl Gateway {
             readiness: Readiness::default(),
             counters: Counters::default(),
             toolbox: Toolbox::new(settings.tools.servers.clone()),
+            lent_tools: LentTools::default(),
+            memory: settings.memory.provider(&store),
             places: Arc::new(Semaphore::new(settings.max_live_turns)),
             key_turns: Arc::default(),
             draining: AtomicBool::new(false),
@@ -86,6 +94,11 @@ impl Gateway {
     /// The conversations that a principal can see. They are read and changed without a turn.
     pub fn sessions(&self, principal: &Principal) -> Sessions<'_> {
         Sessions::of(&*self.store, principal).preparing(&self.compactor.preparations)
+    }
+
+    /// The facts in long-term memory that a principal can see.
+    pub fn memories(&self, principal: &Principal) -> Memories<'_> {
+        Memories::of(&*self.store, principal)
     }
 
     /// A receiver that changes soon after a conversation has a new event.

@@ -32,8 +32,9 @@ use crate::sessions::Origin;
 
 /// How often a process looks for parked turns that can go on.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// The same, of a process that offers no tools: turns may have been parked before the tools were taken away.
-const LOOK_SELDOM: Duration = Duration::from_secs(60);
+/// A process that offers no tools looks only every so many times: turns may have been parked before the tools were
+/// taken away.
+const LOOK_SELDOM: u32 = 30;
 
 /// How often an answer is tried while the turn is not parked yet, and how long.
 const TRY_EVERY: Duration = Duration::from_millis(20);
@@ -196,7 +197,8 @@ impl Gateway {
         };
         let Ok(alias) = own_alias(&resumed.running.facts.id.to_string()) else { return self.store.abandon(lease) };
         let (requested, attempt) = (parked.requested.clone(), resumed.running.attempt);
-        let (request, usage) = parked.into_request(lease.tenant, alias.clone());
+        let (mut request, usage) = parked.into_request(lease.tenant, alias.clone());
+        request.options.session_tools = self.lent_tools.of(resumed.running.facts.id);
         let log = Arc::new(TurnLog::default());
         let (stop, mut stopped) = watch::channel(None);
         let registered = Registered::new(self, turn, LiveTurn { log: Arc::clone(&log), stop });
@@ -226,12 +228,15 @@ impl Gateway {
 
 /// Looks after parked turns now and then, as long as the gateway lives.
 pub(crate) fn start(gateway: &Arc<Gateway>) {
-    let pause = if gateway.settings.tools.offer_nothing() { LOOK_SELDOM } else { LOOK_EVERY };
     let gateway = Arc::downgrade(gateway);
     tokio::spawn(async move {
-        loop {
-            tokio::time::sleep(pause).await;
+        for round in 1_u32.. {
+            tokio::time::sleep(LOOK_EVERY).await;
             let Some(gateway) = gateway.upgrade() else { return };
+            let offers_nothing = gateway.settings.tools.offer_nothing() && gateway.lent_tools.is_empty();
+            if offers_nothing && round % LOOK_SELDOM != 0 {
+                continue;
+            }
             if let Err(error) = gateway.look_after_parked_turns().await {
                 tracing::warn!(%error, "parked turns could not be looked after");
             }

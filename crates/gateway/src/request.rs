@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use crate::counters::TurnCount;
 use crate::log::{Progress, Subscription, TurnEvent, TurnLog};
 use crate::sessions::Origin;
+use crate::tools::SessionTools;
 
 /// What happens when another turn is running.
 pub type Policy = TurnPolicy;
@@ -195,10 +196,26 @@ pub struct TurnOptions {
     pub response: Option<NewResponse>,
     /// Which of Herma's own tools the model is offered.
     pub tools: ToolOffer,
+    /// The tools that its session brings. They are offered beside the operator's.
+    pub session_tools: Option<Arc<SessionTools>>,
     /// Where a person can be asked whether a call may be made.
     pub approvals: AskWhere,
     /// Whether the conversation's tool mode counts. Otherwise only the operator's settings do.
     pub obeys_tool_mode: bool,
+    /// How long-term memory is used.
+    pub memory: MemoryUse,
+}
+
+/// How a turn under a session key uses long-term memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MemoryUse {
+    /// It recalls. What it says can be recalled later, unless it is a helper's or background work.
+    #[default]
+    AsUsual,
+    /// It recalls nothing, and nothing of it is recalled later.
+    Off,
+    /// It recalls, and what it says can be recalled later.
+    On,
 }
 
 /// Which of Herma's own tools a turn is offered.

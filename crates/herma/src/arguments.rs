@@ -3,6 +3,7 @@
 //! The configuration reads the environment variables; the help only names them.
 
 mod import;
+mod memory;
 mod sessions;
 mod tools;
 
@@ -16,6 +17,8 @@ use herma_model::{Alias, InvalidName, KeyScope, Rate, SessionKey};
 
 use import::IMPORT_HELP;
 pub(crate) use import::{HermesFlags, ImportCommand};
+use memory::MEMORY_HELP;
+pub(crate) use memory::{MemoryAddFlags, MemoryCommand, MemoryForgetFlags, MemoryListFlags};
 pub(crate) use sessions::{
     BranchFlags, CompactFlags, DeleteFlags, ExportFlags, ExportFormat, ImportFlags, ListFlags, RenameFlags,
     RewindFlags, SearchFlags, SessionName, SessionsCommand, ShowFlags, UndoFlags,
@@ -32,6 +35,7 @@ Examples:
   herma acp                              serve an editor on stdin and stdout
   herma sessions list                    see what conversations there are
   herma sessions compact trip --dry-run  see what a summary would leave of a conversation
+  herma memory list                      see what is remembered of session keys
   herma tools list                       see what tools models are offered
   herma import hermes ~/.hermes/state.db bring in the conversations of a Hermes database
   herma keys create                      make an API key
@@ -96,6 +100,12 @@ pub(crate) enum Command {
     Sessions {
         #[command(subcommand)]
         command: SessionsCommand,
+    },
+    /// List, add and forget facts about session keys; needs no server
+    #[command(after_help = MEMORY_HELP)]
+    Memory {
+        #[command(subcommand)]
+        command: MemoryCommand,
     },
     /// List and call the tools that Herma runs, and take back what was allowed; needs no server
     #[command(after_help = TOOLS_HELP)]

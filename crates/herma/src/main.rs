@@ -2,11 +2,11 @@
 //!
 //! - [`arguments`]: the command line and its help.
 //! - [`setup`]: builds configuration, store, model server and gateway settings.
-//! - [`serve`], [`acp`], [`chat`], [`sessions`], [`tools`], [`import`], [`keys`], [`tenants`], [`config`],
+//! - [`serve`], [`acp`], [`chat`], [`sessions`], [`memory`], [`tools`], [`import`], [`keys`], [`tenants`], [`config`],
 //!   [`doctor`]: one command each.
-//! - [`output`], [`terminal`], [`text_width`], [`markdown`], [`table`], [`progress`], [`excerpt`], [`tool_lines`],
-//!   [`next_command`], [`consent`], [`receipt`], [`logging`], [`failure`], [`signals`]: shared by the commands, for the terminal and the operating
-//!   system.
+//! - [`output`], [`terminal`], [`text_width`], [`local_time`], [`markdown`], [`table`], [`progress`], [`excerpt`],
+//!   [`tool_lines`], [`next_command`], [`consent`], [`receipt`], [`logging`], [`failure`], [`signals`]: shared by the commands, for the terminal
+//!   and the operating system.
 //!
 //! No rule about conversations is here. Answers go to stdout, everything else to stderr.
 
@@ -20,8 +20,10 @@ mod excerpt;
 mod failure;
 mod import;
 mod keys;
+mod local_time;
 mod logging;
 mod markdown;
+mod memory;
 mod next_command;
 mod output;
 mod progress;
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         Command::Chat(flags) => chat::run(common, flags),
         Command::Acp => acp::run(common),
         Command::Sessions { command } => sessions::run(common, command),
+        Command::Memory { command } => memory::run(common, command),
         Command::Tools { command } => tools::run(common, command),
         Command::Import { command: ImportCommand::Hermes(flags) } => import::run(common, &flags),
         Command::Keys { command: KeysCommand::Create(flags) } => keys::create::run(common, &flags),

@@ -40,6 +40,7 @@ pub(crate) fn turn_request(
     request.options.on_disconnect = headers.on_disconnect;
     // Helpers of front ends write titles and the like, and need no tools.
     request.options.tools = if headers.kind == SessionKind::Auxiliary { ToolOffer::Off } else { headers.tools };
+    request.options.memory = headers.memory;
     request.identity.body = digest(body);
     request.identity.sdk_attempt = headers.sdk_attempt;
     request.identity.repeats_failures = headers.repeats_failures;

@@ -2,9 +2,7 @@
 
 use std::net::IpAddr;
 
-use axum::extract::{Request, State};
-use axum::middleware::Next;
-use axum::response::Response;
+use axum::extract::Request;
 use herma_model::Principal;
 use http::header::{AUTHORIZATION, HOST};
 use http::{HeaderMap, StatusCode};
@@ -19,8 +17,8 @@ const BAD_KEY: &str = "the key is not known, has expired, or was revoked";
 
 /// Authenticates a request and adds its principal to the extensions. The refusal of a wrong key waits, longer with each
 /// one from the same address.
-pub(crate) async fn require(State(app): State<Shared>, mut request: Request, next: Next) -> Result<Response, ApiError> {
-    let principal = match admit(&app, request.headers()).await {
+pub(crate) async fn require(app: &Shared, request: &mut Request) -> Result<(), ApiError> {
+    let principal = match admit(app, request.headers()).await {
         Ok(principal) => principal,
         Err(refusal) => {
             // A request without a key guesses nothing.
@@ -33,11 +31,11 @@ pub(crate) async fn require(State(app): State<Shared>, mut request: Request, nex
             return Err(refusal);
         }
     };
-    if principal.limits.read_only && !only_reads(&request) {
+    if principal.limits.read_only && !only_reads(request) {
         return Err(ApiError::read_only_key());
     }
     request.extensions_mut().insert(principal);
-    Ok(next.run(request).await)
+    Ok(())
 }
 
 /// The principal of a request that counts for the rate of its key.

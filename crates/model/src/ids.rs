@@ -149,6 +149,10 @@ own_id!(
     /// The receipt of an erasure.
     ErasureId, "era_"
 );
+own_id!(
+    /// One fact in long-term memory.
+    MemoryId, "mem_"
+);
 
 impl TurnId {
     /// Makes a turn's id from a unique value. The lowest 31 bits become zero, because its messages use them.

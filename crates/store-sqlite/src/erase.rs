@@ -16,14 +16,14 @@ pub(crate) mod steps;
 
 use herma_model::alias::Namespace;
 use herma_model::{Alias, ConversationEvent, ConversationId, SessionKey, StopKind, Timestamp, TurnId};
-use herma_store::{Children, Removed, Scope};
+use herma_store::{Children, Facts, Removed, Scope};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
 use crate::lineage::{END, Segment};
 use crate::park::end_parked;
-use crate::{events, grants, parent, queue, rows, snapshot, takeover};
+use crate::{events, grants, memories, parent, queue, recalls, rows, snapshot, takeover};
 
 /// What a conversation's name leads to for an erasure.
 pub(crate) enum Found {
@@ -93,13 +93,21 @@ pub(crate) fn busy_turn(
     Ok(queue::first(connection, instance, conversation, now)?.map(|first| first.id))
 }
 
+/// How a conversation is erased.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Manner<'a> {
+    /// The session key that the last event of the conversation is stored with, in place of its own.
+    pub(crate) as_key: Option<&'a SessionKey>,
+    /// What becomes of the facts that come from it.
+    pub(crate) facts: Facts,
+}
+
 /// Deletes a conversation, except what branches inherit. Also deletes the deleted sources that only it still needed. A
-/// turn that runs here is parked, because the caller has refused others; it ends. `as_key` is the session key that the
-/// last event of the conversation is stored with, in place of its own.
+/// turn that runs here is parked, because the caller has refused others; it ends.
 pub(crate) fn erase(
     connection: &Connection,
     conversation: i64,
-    as_key: Option<&SessionKey>,
+    how: Manner<'_>,
     removed: &mut Removed,
     now: Timestamp,
 ) -> StoreResult<()> {
@@ -107,13 +115,18 @@ pub(crate) fn erase(
     if let Some(parked) = state.running {
         end_parked(connection, &mut state, parked, StopKind::Cancel, now)?;
     }
-    if as_key.is_some() {
-        state.facts.session_key = as_key.cloned();
+    if how.as_key.is_some() {
+        state.facts.session_key = how.as_key.cloned();
     }
     removed.conversations += 1;
     removed.events += events::forget(connection, conversation)?;
     events::record(connection, conversation, &state.facts, ConversationEvent::Deleted, now)?;
     grants::forget(connection, conversation)?;
+    match how.facts {
+        Facts::Erase => removed.memories += memories::forget_conversation(connection, conversation)?,
+        Facts::Keep => memories::leave_conversation(connection, conversation)?,
+    }
+    recalls::forget_conversation(connection, conversation)?;
     let mut next = Some(conversation);
     while let Some(conversation) = next {
         let source = Segment::inherited(connection, conversation)?.map(|source| source.conversation);
@@ -215,9 +228,11 @@ fn forget_turns(connection: &Connection, conversation: i64, through: i64) -> Sto
             "UPDATE turns SET kept = 0, echo = NULL, joinable = 0, history = NULL, history_key = NULL WHERE pk = ?1",
         )
         .translated()?;
+    let mut forget_recall = connection.prepare_cached("DELETE FROM recalls WHERE turn_pk = ?1").translated()?;
     let mut removed = 0;
     for (turn, is_later) in turns {
         queue::forget_idempotency(connection, turn)?;
+        forget_recall.execute([turn]).translated()?;
         if is_later { remove.execute([turn]) } else { keep.execute([turn]) }.translated()?;
         removed += u64::from(is_later);
     }

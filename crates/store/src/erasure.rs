@@ -16,12 +16,22 @@ pub const ERASED_TENANT: TenantId = TenantId(0);
 /// What is to be erased.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Erasure {
-    /// The conversation that a name leads to, alone or with its descendants.
-    Conversation(Alias, Children),
-    /// Everything under a session key.
+    /// The conversation that a name leads to, alone or with its descendants, and the facts that come from it.
+    Conversation(Alias, Children, Facts),
+    /// Everything under a session key: its conversations and its memory.
     SessionKey(SessionKey),
     /// Everything of the tenant, its API keys included.
     Tenant(TenantName),
+}
+
+/// What becomes of the facts that come from an erased conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Facts {
+    /// They are erased too.
+    #[default]
+    Erase,
+    /// They stay, and no longer say where they come from.
+    Keep,
 }
 
 /// Whether the name of an erased tenant stays.
@@ -51,6 +61,8 @@ pub struct Removed {
     pub names: u64,
     /// Events, such as a change of the title.
     pub events: u64,
+    /// Facts in long-term memory.
+    pub memories: u64,
     /// API keys. Only the erasure of a tenant removes these.
     #[serde(skip_serializing_if = "is_zero")]
     pub api_keys: u64,

@@ -18,6 +18,7 @@ pub mod keys;
 pub mod lineage;
 pub mod list;
 pub mod listing;
+pub mod memories;
 mod notices;
 mod receipt;
 pub mod rewrite;
@@ -42,7 +43,7 @@ pub use conversations::{
     NewConversation, Rewind, RewindOutcome, RewindPoint,
 };
 pub use copy::{Copying, Restoration, RestoreIntent, RestoreOutcome};
-pub use erasure::{AskedBy, EraseOutcome, Erasure, ErasureReceipt, Removed, TenantName};
+pub use erasure::{AskedBy, EraseOutcome, Erasure, ErasureReceipt, Facts, Removed, TenantName};
 pub use error::StoreError;
 pub use events::{Event, EventPage, EventsFrom, KEPT_EVENTS};
 pub use history::{ExpectedHistory, FoundHistory, HistoryEnds, HistoryScope, MOST_RESEMBLING, Resembling};
@@ -56,6 +57,7 @@ pub use lineage::{
 };
 pub use list::{Archived, Cursor, InvalidCursor, ListFilter, ListOrder, ListView, Page};
 pub use listing::{ConversationRow, Entry, MessagePage, MessageRange, Order, Pin};
+pub use memories::{MemoryFilter, MemoryPage, MemoryQuery, NewMemory, Passage, Remembered, Shown};
 pub use notices::{Notice, Subscription};
 pub use receipt::{Receipt, ReceiptSender, receipt};
 pub use rewrite::{Rewrite, RewriteOutcome};

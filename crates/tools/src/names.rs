@@ -26,6 +26,11 @@ pub(crate) fn hashed_labels<'a>(labels: &[&'a str]) -> BTreeSet<&'a str> {
     labels.iter().copied().filter(hashed).collect()
 }
 
+/// Whether the prefix of a label begins with that of another one, so that their tools could share names.
+pub(crate) fn begins(label: &str, with: &str) -> bool {
+    (allowed(label) + SEPARATOR).starts_with(&(allowed(with) + SEPARATOR))
+}
+
 /// The offered name of each of a server's tools.
 pub(crate) fn offered<'a>(
     label: &str,
@@ -104,6 +109,12 @@ mod tests {
         let all = names("s", &["a.b", "a_b", imitating]);
         assert_eq!(all[0], imitation);
         assert_ne!(all[2], imitation);
+    }
+
+    #[test]
+    fn a_label_whose_prefix_is_the_beginning_of_another_prefix_is_known() {
+        assert!(begins("a__b", "a") && begins("a.b", "a_b") && begins("a", "a"));
+        assert!(!begins("a", "a__b") && !begins("ab", "a"));
     }
 
     #[test]

@@ -18,10 +18,6 @@ use crate::settings::ServerSettings;
 use crate::starts::Starts;
 use crate::tool::{CallEnd, Tool};
 
-/// How long a server may take from its start to its list of tools.
-const START_LIMIT: Duration = Duration::from_secs(30);
-/// How long turns wait for a server, counted from its start.
-const TURNS_WAIT: Duration = Duration::from_secs(5);
 /// How long the end of a server is waited for before it is cut off.
 const END_LIMIT: Duration = Duration::from_secs(4);
 
@@ -103,7 +99,7 @@ impl Server {
             };
             if due {
                 *phase = self.account(|account| match account.starts.begin(now) {
-                    Ok(()) => Phase::Starting { turns_wait_until: now + TURNS_WAIT },
+                    Ok(()) => Phase::Starting { turns_wait_until: now + self.settings.turns_wait },
                     Err(retry_at) => Phase::Failed { reason: Arc::from(self.too_often(&account.last_end)), retry_at },
                 });
                 begun = matches!(phase, Phase::Starting { .. });
@@ -185,7 +181,7 @@ impl Server {
     async fn live(self: Arc<Self>) {
         let started = tokio::select! {
             () = self.closed() => return,
-            started = Link::open(&self.settings, &self.secrets, START_LIMIT, &self.is_older) => started,
+            started = Link::open(&self.settings, &self.secrets, self.settings.start_limit, &self.is_older) => started,
         };
         let (mut link, listed) = match started {
             Ok(started) => started,
@@ -203,7 +199,7 @@ impl Server {
             let caller = link.caller();
             let listed = tokio::select! {
                 () = self.closed() => break None,
-                listed = timeout(START_LIMIT, caller.list()) => listed,
+                listed = timeout(self.settings.start_limit, caller.list()) => listed,
             };
             match listed {
                 Ok(Ok(listed)) => self.show(&link, &listed),

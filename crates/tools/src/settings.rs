@@ -2,10 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How long a call may take unless the configuration says otherwise.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a server may take from its start to its list of tools.
+const START_LIMIT: Duration = Duration::from_secs(30);
+/// How long turns wait for a server, counted from its start.
+const TURNS_WAIT: Duration = Duration::from_secs(5);
 
 /// How one MCP server is reached and who may use it.
 #[derive(Debug, Clone)]
@@ -28,6 +33,12 @@ pub struct ServerSettings {
     pub session_keys: Vec<String>,
     /// How long one call may take.
     pub timeout: Duration,
+    /// How long it may take from its start to its list of tools.
+    pub start_limit: Duration,
+    /// How long turns wait for it, counted from its start.
+    pub turns_wait: Duration,
+    /// The directory in which a command is started. `None`: that of Herma.
+    pub directory: Option<PathBuf>,
 }
 
 impl ServerSettings {
@@ -43,6 +54,9 @@ impl ServerSettings {
             tenants: Vec::new(),
             session_keys: Vec::new(),
             timeout: DEFAULT_TIMEOUT,
+            start_limit: START_LIMIT,
+            turns_wait: TURNS_WAIT,
+            directory: None,
         }
     }
 }

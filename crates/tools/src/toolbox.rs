@@ -32,6 +32,26 @@ impl Toolbox {
         Arc::new(Self { servers: servers.collect() })
     }
 
+    /// The same, for servers beside others. A server whose label is taken gets a label with a number, and no tool gets
+    /// a name that a tool of a server with a taken label can have.
+    pub fn beside(mut servers: Vec<ServerSettings>, taken: &[&str]) -> Arc<Self> {
+        let mut labels: Vec<String> = taken.iter().map(|&label| label.to_owned()).collect();
+        for server in &mut servers {
+            let numbered = (2_u32..).map(|number| format!("{}_{number}", server.label));
+            let free = std::iter::once(server.label.clone()).chain(numbered).find(|label| !labels.contains(label));
+            server.label = free.unwrap_or_default();
+            labels.push(server.label.clone());
+        }
+        let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+        let hashed = names::hashed_labels(&labels);
+        let is_hashed = |label: &str| hashed.contains(label) || taken.iter().any(|&other| names::begins(other, label));
+        let made = servers.into_iter().map(|settings| {
+            let label_is_hashed = is_hashed(&settings.label);
+            Server::new(settings, label_is_hashed)
+        });
+        Arc::new(Self { servers: made.collect() })
+    }
+
     /// The tools that a turn may be offered, without denied ones, in a stable order.
     ///
     /// Starts servers that this audience may use and that do not run. Waits for starting ones until 5 s after their
@@ -82,10 +102,16 @@ impl Toolbox {
         join_all(self.servers.iter().map(|server| server.stopped())).await;
     }
 
-    async fn start(&self, audience: Audience<'_>) {
+    /// Begins to start the servers that this audience may use and that do not run. Returns at once. Has to be called
+    /// inside a Tokio runtime.
+    pub fn begin(&self, audience: Audience<'_>) {
         for server in self.open_to(audience) {
             server.ensure_started();
         }
+    }
+
+    async fn start(&self, audience: Audience<'_>) {
+        self.begin(audience);
         join_all(self.open_to(audience).map(|server| server.settled())).await;
     }
 

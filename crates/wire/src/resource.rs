@@ -1,10 +1,11 @@
-//! Herma's own resources as JSON: sessions, their messages and compactions, tools,
-//! receipts of erasures, and search results.
+//! Herma's own resources as JSON: sessions, their messages and compactions, facts, tools, receipts of erasures, and
+//! search results.
 
 mod compact_request;
 mod compaction;
 mod erasure;
 mod lineage;
+mod memory;
 mod message;
 mod search;
 mod session;
@@ -18,6 +19,7 @@ pub use compact_request::{CompactRequest, UndoRequest};
 pub use compaction::{CompactionPreview, CompactionRow};
 pub use erasure::ErasureObject;
 pub use lineage::{GraphEdge, GraphNode, LineageGraph};
+pub use memory::{ChangeMemory, CreateMemory, ForgottenMemory, MemoryRow, memory_text};
 pub use message::MessageRow;
 pub use search::{Marks, SearchRow, moment};
 pub use session::{SessionRow, metadata};

@@ -50,7 +50,11 @@ const EVERYTHING: &str = r#"
     queue_timeout = "0s"
     [memory]
     provider = "honcho"
-    recall_tokens = 5
+    budget = 5
+    timeout = "50ms"
+    passages = false
+    facts = false
+    hermes_names = true
     base_url = "http://honcho"
     [tools]
     timeout = "250ms"

@@ -1,20 +1,25 @@
 //! Erases conversations, alone or all of a session key, and says what became of it.
 
 use herma_model::{Alias, ErasureId, SessionKey};
-use herma_store::{AskedBy, Children, EraseOutcome, Erasure, ErasureReceipt};
+use herma_store::{AskedBy, Children, EraseOutcome, Erasure, ErasureReceipt, Facts};
 
 use super::Sessions;
 use crate::error::{GatewayError, Missing};
 use crate::mint;
 
 impl Sessions<'_> {
-    /// Deletes a conversation, alone or with the conversations that came from it. Messages that branches inherit stay
-    /// for them. Durable when it returns.
-    pub async fn delete(&self, alias: &Alias, children: Children) -> Result<ErasureReceipt, GatewayError> {
-        self.erase(Erasure::Conversation(alias.clone(), children), Missing::Conversation).await
+    /// Deletes a conversation, alone or with the conversations that came from it, and the facts that came from it.
+    /// Messages that branches inherit stay for them. Durable when it returns.
+    pub async fn delete(
+        &self,
+        alias: &Alias,
+        children: Children,
+        facts: Facts,
+    ) -> Result<ErasureReceipt, GatewayError> {
+        self.erase(Erasure::Conversation(alias.clone(), children, facts), Missing::Conversation).await
     }
 
-    /// Deletes all conversations of a session key. If a turn runs in one of them, nothing or only a part is deleted.
+    /// Deletes all conversations and the memory of a session key. If a turn runs in one of them, nothing or only a part is deleted.
     /// Durable when it returns.
     pub async fn erase_key(&self, key: &SessionKey) -> Result<ErasureReceipt, GatewayError> {
         self.erase(Erasure::SessionKey(key.clone()), Missing::SessionKey).await

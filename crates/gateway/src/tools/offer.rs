@@ -9,9 +9,10 @@ use herma_turn::{AllowedTools, CallPlace, OwnTools, ToolRules};
 use serde_json::{Value, json};
 
 use super::built_in::BuiltIn;
+use super::session::SessionTools;
 use crate::answer::holds_text;
 use crate::gateway::Gateway;
-use crate::request::{ToolOffer, TurnRequest};
+use crate::request::{MemoryUse, ToolOffer, TurnRequest};
 
 /// A tool that a turn is offered.
 #[derive(Debug, Clone)]
@@ -20,13 +21,15 @@ pub(crate) enum Offered {
     Server(Arc<Tool>),
     /// Of Herma itself.
     BuiltIn(BuiltIn),
+    /// Of the session.
+    Session(Arc<Tool>, Arc<SessionTools>),
 }
 
 impl Offered {
     /// The name that the model sees.
     pub(crate) fn name(&self) -> &str {
         match self {
-            Self::Server(tool) => &tool.name,
+            Self::Server(tool) | Self::Session(tool, _) => &tool.name,
             Self::BuiltIn(tool) => tool.name(),
         }
     }
@@ -34,7 +37,7 @@ impl Offered {
     /// The label of its server.
     pub(crate) fn server(&self) -> &str {
         match self {
-            Self::Server(tool) => &tool.server,
+            Self::Server(tool) | Self::Session(tool, _) => &tool.server,
             Self::BuiltIn(_) => BUILT_IN,
         }
     }
@@ -42,14 +45,14 @@ impl Offered {
     /// Its server's own name for it.
     pub(crate) fn tool(&self) -> &str {
         match self {
-            Self::Server(tool) => &tool.tool,
+            Self::Server(tool) | Self::Session(tool, _) => &tool.tool,
             Self::BuiltIn(tool) => tool.name(),
         }
     }
 
     pub(crate) fn approval(&self) -> Approval {
         match self {
-            Self::Server(tool) => tool.approval,
+            Self::Server(tool) | Self::Session(tool, _) => tool.approval,
             Self::BuiltIn(_) => Approval::Auto,
         }
     }
@@ -57,15 +60,17 @@ impl Offered {
     /// Whether it is marked as one that changes nothing.
     pub(crate) fn is_read_only(&self) -> bool {
         match self {
-            Self::Server(tool) => tool.read_only,
-            Self::BuiltIn(tool) => *tool != BuiltIn::DelegateTask,
+            Self::Server(tool) | Self::Session(tool, _) => tool.read_only,
+            Self::BuiltIn(tool) => tool.is_read_only(),
         }
     }
 
     /// The tool as chat completions describe one.
     fn definition(&self) -> Value {
         let (description, parameters) = match self {
-            Self::Server(tool) => (&*tool.description, serde_json::from_str(&tool.input_schema).unwrap_or(Value::Null)),
+            Self::Server(tool) | Self::Session(tool, _) => {
+                (&*tool.description, serde_json::from_str(&tool.input_schema).unwrap_or(Value::Null))
+            }
             Self::BuiltIn(tool) => (tool.description(), tool.schema()),
         };
         json!({
@@ -128,7 +133,8 @@ impl Gateway {
     pub(crate) async fn offer(&self, request: &TurnRequest, facts: &ConversationFacts) -> TurnTools {
         let is_off = request.options.tools == ToolOffer::Off;
         let choice = request.options.params.get("tool_choice");
-        if self.settings.tools.offer_nothing() || is_off || choice == Some("\"none\"") {
+        let has_none = self.settings.tools.offer_nothing() && request.options.session_tools.is_none();
+        if has_none || is_off || choice == Some("\"none\"") {
             return TurnTools::default();
         }
         // On the heap, so that turns without tools do not carry its state.
@@ -144,12 +150,26 @@ impl Gateway {
             ToolOffer::AsConfigured | ToolOffer::Off => (0, settings.max_rounds),
         };
         let may_delegate = depth < settings.delegate.max_depth;
-        let built_in = settings.built_in.iter().filter(|tool| may_delegate || **tool != BuiltIn::DelegateTask);
+        let may_remember =
+            self.memory.is_some() && facts.session_key.is_some() && request.options.memory != MemoryUse::Off;
+        let built_in = settings.built_in.iter().filter(|tool| match tool {
+            BuiltIn::DelegateTask => may_delegate,
+            BuiltIn::Memory => may_remember,
+            BuiltIn::SessionSearch | BuiltIn::SessionRead => true,
+        });
         let mut offered: Vec<Offered> = built_in.copied().map(Offered::BuiltIn).collect();
         let tenant = &request.caller.principal.tenant_name;
         let session_key = facts.session_key.as_ref().map(|key| key.as_str());
         let servers = self.toolbox.offered(Audience { tenant, session_key }).await;
         offered.extend(servers.into_iter().map(Offered::Server));
+        if let Some(session) = &request.options.session_tools {
+            for tool in session.offered().await {
+                // A configured tool of the same name wins.
+                if !offered.iter().any(|known| known.name() == &*tool.name) {
+                    offered.push(Offered::Session(tool, Arc::clone(session)));
+                }
+            }
+        }
         let allowed = AllowedTools::of(params);
         offered.retain(|tool| !client.iter().any(|name| name == tool.name()) && allowed.permits(tool.name()));
         if offered.is_empty() {

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::offer::Offered;
 use super::plan::{PlannedCall, Then};
+use super::session::CallRef;
 use super::wording::{self, Settled};
 use crate::answer::{client_answer, wants_json, whole_answer};
 use crate::driver::stopped;
@@ -115,6 +116,8 @@ impl StoredTurn<'_> {
     fn carry_out(&self, planned: PlannedCall, most: usize) -> impl Future<Output = Ended> + Send + use<> {
         let gateway = Arc::clone(self.gateway);
         let context = self.call_context(&planned);
+        let message = self.turn.last_said().map_or_else(|| self.turn.next_id(), |message| message.id);
+        let place = CallRef { message, call: Arc::clone(&planned.call.id) };
         async move {
             let began = Instant::now();
             let settled = match &planned.then {
@@ -123,6 +126,9 @@ impl StoredTurn<'_> {
                 }
                 Then::Make(Offered::BuiltIn(tool)) => {
                     wording::settled(tool.call(&gateway, &context, &planned.arguments).await, most)
+                }
+                Then::Make(Offered::Session(tool, session)) => {
+                    wording::settled(session.call(place, tool, &planned.arguments).await, most)
                 }
                 // A round with questions is parked or ends its turn, so no question comes here.
                 Then::Ask => wording::denied("it was not allowed"),
@@ -182,6 +188,7 @@ impl StoredTurn<'_> {
             usage,
             cost: self.gateway.settings.cost(&self.model(), usage),
             record,
+            recall: self.turn.unstored_recall(),
             now: mint::now(),
         };
         match self.gateway.store.append(append).await {

@@ -3,7 +3,7 @@
 use anyhow::{Context, bail};
 use herma_gateway::{CompactionRequest, NewFork, Sessions, now};
 use herma_model::Alias;
-use herma_store::{BranchPoint, Change, ListFilter, Pin, RewindPoint};
+use herma_store::{BranchPoint, Change, ListFilter, ListView, Pin, RewindPoint};
 use herma_wire::resource::title;
 
 use super::clipboard;
@@ -12,6 +12,7 @@ use super::input::{Command, help};
 use super::talk::Talk;
 use crate::sessions::explain::explained;
 use crate::sessions::{id_prefix, list};
+use crate::terminal::Stream;
 use crate::{ORIGIN, next_command, output};
 
 /// How many conversations `/sessions` lists.
@@ -59,7 +60,7 @@ impl Talk<'_> {
         let rows = self.sessions().list(filter).await?.rows;
         match rows.is_empty() {
             true => output::note("no conversation has an answer yet"),
-            false => output::note(&list::as_table(&rows, now())),
+            false => output::note(&list::as_table(&rows, now(), ListView::Conversations, Stream::Stderr)),
         }
         Ok(())
     }

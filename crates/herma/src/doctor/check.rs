@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::terminal::{Colour, Stream, Style};
+
 /// How a check went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -12,6 +14,19 @@ pub(super) enum Status {
     Warning,
     /// It does not work.
     Problem,
+}
+
+/// The lines of a table of checks, with the status in its colour where the terminal wants it.
+pub(super) fn coloured(table: &str) -> String {
+    if !Stream::Stdout.has_colours() {
+        return table.to_owned();
+    }
+    let colours = [("ok ", Colour::Green), ("warning ", Colour::Yellow), ("problem ", Colour::Red)];
+    let line = |line: &str| match colours.iter().find(|(status, _)| line.starts_with(status)) {
+        Some((status, colour)) => format!("{}{}", Style::colour(*colour).paint(status), &line[status.len()..]),
+        None => line.to_owned(),
+    };
+    table.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// One check with its result.

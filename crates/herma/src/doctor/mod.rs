@@ -32,7 +32,7 @@ pub(crate) fn run(common: Common, flags: &PrintFlags) -> anyhow::Result<ExitCode
         output::answer(&json!({ "problems": problems, "checks": checks }).to_string())?;
     } else {
         let rows: Vec<_> = checks.iter().map(Check::row).collect();
-        output::answer(&table::layout(["", "CHECK", "FOUND"], &rows))?;
+        output::answer(&check::coloured(&table::layout(["", "CHECK", "FOUND"], &rows)))?;
         output::note(&match problems {
             0 => "no problem found".to_owned(),
             1 => "1 problem found".to_owned(),

@@ -9,6 +9,7 @@ use herma_model::{Alias, ConversationId};
 use herma_store::{Archived, ConversationRow, ListFilter, ListView, Pin};
 
 use super::{explain, list};
+use crate::terminal::Stream;
 
 /// The most sessions that are searched. Beyond them, a unique match could not be guaranteed.
 const MAX_SCANNED: usize = 20_000;
@@ -87,7 +88,7 @@ fn choose(typed: &Alias, found: &[ConversationRow]) -> anyhow::Result<Alias> {
 }
 
 fn ambiguous(typed: &Alias, found: &[ConversationRow]) -> anyhow::Error {
-    let shown = list::as_table(&found[..found.len().min(MAX_SHOWN)], now());
+    let shown = list::as_table(&found[..found.len().min(MAX_SHOWN)], now(), ListView::Conversations, Stream::Stderr);
     let more = match found.len().saturating_sub(MAX_SHOWN) {
         0 => String::new(),
         more => format!("\nand {more} more"),

@@ -7,8 +7,10 @@ use herma_model::limits::MAX_PAGE;
 use herma_model::{Alias, Seq, TurnId, TurnState};
 use herma_store::{ConversationRow, Entry, MessageRange, Order, Pin};
 
+use super::id_prefix::short_id;
 use super::local_store;
 use crate::arguments::ShowFlags;
+use crate::terminal::{Colour, Stream, Style};
 use crate::{excerpt, output, table};
 
 /// The most characters of a title.
@@ -21,7 +23,8 @@ pub(super) async fn print(sessions: &Sessions<'_>, alias: &Alias, flags: &ShowFl
     if flags.session.shared.json {
         return local_store::print_row(&row);
     }
-    let mut lines: Vec<String> = facts(&row).into_iter().map(|(name, fact)| format!("{name:13}  {fact}")).collect();
+    let facts = std::iter::once(("short id", short_id(row.facts.id))).chain(facts(&row));
+    let mut lines: Vec<String> = facts.map(|(name, fact)| format!("{name:13}  {fact}")).collect();
     let said = last(sessions, alias, pin, flags.messages).await?;
     if !said.entries.is_empty() {
         lines.push(String::new());
@@ -48,7 +51,7 @@ impl LastEntries {
         while let Some(one) = entries.next() {
             lines.push(entry(one));
             if turn_of(one) != entries.peek().and_then(|next| turn_of(next)) {
-                lines.extend(self.states.get(&one.seq()).copied().and_then(unanswered).map(str::to_owned));
+                lines.extend(self.states.get(&one.seq()).copied().and_then(unanswered).map(marked));
             }
         }
         lines
@@ -60,6 +63,11 @@ fn turn_of(entry: &Entry) -> Option<TurnId> {
         Entry::Said(message) => Some(message.turn),
         Entry::Summary(_) => None,
     }
+}
+
+/// A line that a reader should notice.
+fn marked(line: &str) -> String {
+    if Stream::Stdout.has_colours() { Style::colour(Colour::Red).paint(line) } else { line.to_owned() }
 }
 
 fn unanswered(state: TurnState) -> Option<&'static str> {
@@ -102,10 +110,10 @@ pub(super) fn facts(row: &ConversationRow) -> Vec<(&'static str, String)> {
         format!("{}, the last one {}, splits above: {}", conversation.compaction_count, mode.as_str(), session.depth)
     });
     let facts = [
-        ("session", Some(session.id.to_string())),
-        ("conversation", Some(conversation.id.to_string())),
         ("name", conversation.name().map(output::printable)),
         ("title", row.title.as_deref().map(|title| excerpt::line(title, TITLE))),
+        ("session", Some(session.id.to_string())),
+        ("conversation", Some(conversation.id.to_string())),
         ("kind", Some(session.kind.as_str().to_owned())),
         ("origin", Some(conversation.origin_kind.as_str().to_owned())),
         ("state", Some(state(row))),

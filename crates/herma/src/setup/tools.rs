@@ -10,7 +10,7 @@ use herma_tools::{Approval, ServerSettings, Transport};
 pub(crate) fn tool_settings(config: &ToolsConfig) -> ToolSettings {
     ToolSettings {
         servers: servers(config),
-        built_in: config.builtin.iter().copied().filter_map(built_in).collect(),
+        built_in: config.builtin.iter().copied().map(built_in).collect(),
         max_rounds: config.max_rounds,
         max_output: config.max_output,
         approval_timeout: config.approval_timeout,
@@ -27,27 +27,26 @@ pub(crate) fn servers(config: &ToolsConfig) -> Vec<ServerSettings> {
     config.mcp.iter().map(|(label, server)| settings_of(label, server)).collect()
 }
 
-/// The tool of the gateway. `None` for one that is not there yet; start-up says so.
-fn built_in(tool: BuiltInTool) -> Option<BuiltIn> {
+/// The tool of the gateway.
+const fn built_in(tool: BuiltInTool) -> BuiltIn {
     match tool {
-        BuiltInTool::DelegateTask => Some(BuiltIn::DelegateTask),
-        BuiltInTool::SessionSearch => Some(BuiltIn::SessionSearch),
-        BuiltInTool::SessionRead => Some(BuiltIn::SessionRead),
-        BuiltInTool::Memory => None,
+        BuiltInTool::DelegateTask => BuiltIn::DelegateTask,
+        BuiltInTool::SessionSearch => BuiltIn::SessionSearch,
+        BuiltInTool::SessionRead => BuiltIn::SessionRead,
+        BuiltInTool::Memory => BuiltIn::Memory,
     }
 }
 
 fn settings_of(label: &str, server: &McpServer) -> ServerSettings {
+    let transport = match &server.transport {
+        McpTransport::Command { command, args, env } => {
+            Transport::Command { command: command.clone(), args: args.clone(), env: exposed(env) }
+        }
+        McpTransport::Url { url, headers } => {
+            Transport::Http { url: url.as_str().to_owned(), headers: exposed(headers) }
+        }
+    };
     ServerSettings {
-        label: label.to_owned(),
-        transport: match &server.transport {
-            McpTransport::Command { command, args, env } => {
-                Transport::Command { command: command.clone(), args: args.clone(), env: exposed(env) }
-            }
-            McpTransport::Url { url, headers } => {
-                Transport::Http { url: url.as_str().to_owned(), headers: exposed(headers) }
-            }
-        },
         allow: server.allow.clone(),
         deny: server.deny.clone(),
         approval: server.approval.map(approval),
@@ -55,6 +54,7 @@ fn settings_of(label: &str, server: &McpServer) -> ServerSettings {
         tenants: server.tenants.clone(),
         session_keys: server.session_keys.clone(),
         timeout: server.timeout,
+        ..ServerSettings::new(label, transport)
     }
 }
 

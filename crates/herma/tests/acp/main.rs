@@ -3,6 +3,9 @@
 
 mod compactions;
 mod connection;
+mod editor_files;
+mod editor_terminal;
+mod mcp_servers;
 mod parked;
 mod permissions;
 mod prompts;

@@ -20,6 +20,8 @@ pub(crate) struct Agent {
     next_id: i64,
     pub(crate) data: std::sync::Arc<TempDir>,
     settings: Vec<(String, String)>,
+    /// What the editor says of itself.
+    capabilities: Value,
 }
 
 impl Agent {
@@ -39,17 +41,29 @@ impl Agent {
     /// Another agent on the same store, after `initialize`.
     pub(crate) fn another(&self) -> Self {
         let mut agent = Self::spawn(std::sync::Arc::clone(&self.data), self.settings.clone());
+        agent.capabilities = self.capabilities.clone();
         agent.initialize();
         agent
     }
 
     /// An agent whose model is scripted, with this configuration, after `initialize`.
     pub(crate) fn scripted(upstream: &ScriptedUpstream, config: &str) -> Self {
+        Self::able(upstream, config, json!({ "session": { "compaction": {} } }))
+    }
+
+    /// The same, in an editor with files and a terminal.
+    pub(crate) fn in_project(upstream: &ScriptedUpstream, config: &str) -> Self {
+        let files = json!({ "readTextFile": true, "writeTextFile": true });
+        Self::able(upstream, config, json!({ "session": { "compaction": {} }, "fs": files, "terminal": true }))
+    }
+
+    fn able(upstream: &ScriptedUpstream, config: &str, capabilities: Value) -> Self {
         let data = std::sync::Arc::new(TempDir::new().unwrap());
         std::fs::write(data.path().join("herma.toml"), config).unwrap();
         let settings = [("HERMA_UPSTREAM", upstream.base_url()), ("HERMA_MODEL", "scripted".to_owned())];
         let settings = settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let mut agent = Self::spawn(data, settings);
+        agent.capabilities = capabilities;
         agent.initialize();
         agent
     }
@@ -74,11 +88,12 @@ impl Agent {
                 }
             }
         });
-        Self { child, stdin, messages, next_id: 0, data, settings }
+        let capabilities = json!({ "session": { "compaction": {} } });
+        Self { child, stdin, messages, next_id: 0, data, settings, capabilities }
     }
 
     fn initialize(&mut self) {
-        let capabilities = json!({ "session": { "compaction": {} } });
+        let capabilities = self.capabilities.clone();
         let answer = self.call("initialize", json!({ "protocolVersion": 1, "clientCapabilities": capabilities }));
         assert_eq!(answer["protocolVersion"], 1, "{answer}");
     }
@@ -139,6 +154,17 @@ impl Agent {
     /// Answers a request of the agent.
     pub(crate) fn reply(&mut self, request: &Value, result: Value) {
         self.write(&json!({ "jsonrpc": "2.0", "id": request["id"], "result": result }).to_string());
+    }
+
+    /// Refuses a request of the agent.
+    pub(crate) fn refuse(&mut self, request: &Value, message: &str) {
+        let error = json!({ "code": -32603, "message": message });
+        self.write(&json!({ "jsonrpc": "2.0", "id": request["id"], "error": error }).to_string());
+    }
+
+    /// Sets the mode of a session.
+    pub(crate) fn set_mode(&mut self, session: &str, mode: &str) {
+        self.call("session/set_mode", json!({ "sessionId": session, "modeId": mode }));
     }
 
     /// The request to load or resume a session.

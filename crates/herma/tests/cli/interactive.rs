@@ -251,3 +251,21 @@ async fn a_sign_turns_and_counts_while_an_answer_is_awaited() {
         assert!(!screen.contains("tokens to read"), "{screen}");
     });
 }
+
+#[test]
+fn a_list_fits_into_the_terminal_by_the_width_of_its_letters() {
+    let terminal = Terminal::new();
+    terminal
+        .run(&["chat", "--session", "オスロ", "オスロへの旅行を計画しています、五月に一週間ほど滞在したいです"])
+        .answer();
+    terminal
+        .run(&["chat", "--session", "party", "🎉 a party with 👩‍🚀 and more words than fit into a narrow list"])
+        .answer();
+    let mut list = TypedCommand::start(&terminal.command(&["sessions", "list"]));
+    list.until("\u{1b}[33m");
+    let screen = list.shows(|screen| screen.contains("オスロ") && screen.contains("party"));
+    let lines: Vec<&str> = screen.lines().filter(|line| !line.is_empty()).collect();
+    assert_eq!(lines.len(), 3, "each row is one line\n{screen}");
+    assert!(lines[1..].iter().all(|line| line.contains('…') && line.contains("main")), "{screen}");
+    assert_eq!(list.code(), Some(0));
+}

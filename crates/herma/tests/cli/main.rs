@@ -9,6 +9,7 @@ mod import;
 mod interactive;
 mod interrupt;
 mod keys;
+mod memory;
 #[cfg(target_os = "linux")]
 mod questions;
 mod redacted;

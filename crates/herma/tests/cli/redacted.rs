@@ -40,12 +40,12 @@ fn numbered(text: &str, prefix: &str, digits: usize) -> String {
     out
 }
 
-/// Replaces times by `MOMENT`: `2026-03-04 05:06Z`, the same with seconds, and RFC 3339.
+/// Replaces times by `MOMENT`: `2026-03-04 05:06`, and RFC 3339.
 fn moments(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
-        match [24, 20, 17].into_iter().find(|&length| rest.get(..length).is_some_and(is_moment)) {
+        match [24, 20, 16].into_iter().find(|&length| rest.get(..length).is_some_and(is_moment)) {
             Some(length) => {
                 out.push_str("MOMENT");
                 rest = &rest[length..];
@@ -63,9 +63,9 @@ fn is_moment(text: &str) -> bool {
     let form = |(at, byte): (usize, u8)| match at {
         4 | 7 => byte == b'-',
         10 => matches!(byte, b' ' | b'T'),
-        13 | 16 if at + 1 < text.len() => byte == b':',
+        13 | 16 => byte == b':',
         19 if at + 1 < text.len() => byte == b'.',
-        _ if at + 1 == text.len() => byte == b'Z',
+        _ if at + 1 == text.len() && text.len() > 16 => byte == b'Z',
         _ => byte.is_ascii_digit(),
     };
     text.bytes().enumerate().all(form)

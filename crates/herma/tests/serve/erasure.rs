@@ -70,7 +70,7 @@ async fn a_deletion_answers_with_a_receipt_that_can_be_read_again() {
         receipt["removed"],
         json!({
             "conversations": 1, "sessions": 0, "messages": 2, "turns": 1, "compactions": 0, "names": 2,
-            "events": receipt["removed"]["events"],
+            "events": receipt["removed"]["events"], "memories": 0,
         })
     );
     assert_ne!(receipt["pending"], 0, "{receipt}");
@@ -103,6 +103,7 @@ async fn erased_text_is_in_no_file_when_nothing_is_pending() {
         "branchbadger",
         "failedferret",
         "inputibex",
+        "factfalcon",
     ];
     let words: Vec<&str> = words.to_vec();
     let client = || gateway.in_session("slugsquirrel").header(SESSION_KEY, "agent:keykestrel");
@@ -128,6 +129,11 @@ async fn erased_text_is_in_no_file_when_nothing_is_pending() {
     gateway.client().post_json("/api/sessions/slugsquirrel/branch", &json!({"id": "twig"})).await.expect(201);
     gateway.upstream.push(Reply::text("of the branch"));
     gateway.in_session("twig").post_json(CHAT, &chat(&[user("branchbadger")])).await.expect(200);
+    let fact = json!({"text": "likes the factfalcon", "session_key": "agent:keykestrel"});
+    assert!(gateway.client().post_json("/api/memories", &fact).await.status < 300);
+    // A turn that recalls the fact stores it in its own block.
+    let asked = chat(&[user("what about the factfalcon?")]);
+    gateway.in_session("recalls").header(SESSION_KEY, "agent:keykestrel").post_json(CHAT, &asked).await.expect(200);
     // Other conversations move rows between pages.
     for round in 0..30 {
         let text = "filler ".repeat(1 + (round * 37) % 300);
@@ -142,8 +148,9 @@ async fn erased_text_is_in_no_file_when_nothing_is_pending() {
     let receipt = gateway.client().delete("/api/session-keys/agent:keykestrel").await.expect(200);
     assert_eq!(
         (&receipt["removed"]["conversations"], &receipt["left"], &receipt["kept"]),
-        (&json!(2), &json!(0), &json!(0))
+        (&json!(3), &json!(0), &json!(0))
     );
+    assert_eq!(receipt["removed"]["memories"], 1, "{receipt}");
     until_nothing_is_pending(&gateway.client(), &receipt).await;
     // A name that a client chose is an id: the event of the deletion has it.
     let text: Vec<&str> = words.iter().copied().filter(|word| *word != "slugsquirrel").collect();
@@ -220,4 +227,25 @@ async fn a_receipt_that_was_pending_when_the_server_was_killed_is_done_by_the_ne
     gateway.restart().await;
     until_nothing_is_pending(&gateway.client(), &receipt).await;
     assert_eq!(found(gateway.herma.data(), &["questionquokka"]), <[String; 0]>::default());
+}
+
+#[tokio::test]
+async fn the_memory_of_a_session_key_is_erased_with_it() {
+    let gateway = TestGateway::start().await;
+    let fact = json!({"text": "likes the sea", "session_key": "agent:ann"});
+    assert!(gateway.client().post_json("/api/memories", &fact).await.status < 300);
+    let receipt = gateway.client().delete("/api/session-keys/agent:ann").await.expect(200);
+    assert_eq!((&receipt["removed"]["memories"], &receipt["removed"]["conversations"]), (&json!(1), &json!(0)));
+    let left = gateway.client().get("/api/memories?session_key=agent:ann").await.expect(200);
+    assert_eq!(left["data"], json!([]));
+    gateway.client().delete("/api/session-keys/agent:ann").await.expect(404);
+}
+
+#[tokio::test]
+async fn what_memories_may_be_is_said() {
+    let gateway = TestGateway::start().await;
+    gateway.say("trip", "hello").await.expect(200);
+    let refused = gateway.client().delete("/api/sessions/trip?memories=some").await;
+    assert_eq!(refused.expect(400)["error"]["param"], "memories");
+    gateway.client().delete("/api/sessions/trip?memories=keep").await.expect(200);
 }

@@ -99,6 +99,7 @@ fn body(operation: &Operation) -> Value {
         ("choice", json!("once")),
         ("turns", json!(1)),
         ("metadata", json!({})),
+        ("text", json!("hello")),
     ] {
         if operation.fields.iter().any(|known| known == field) {
             body.insert(field.to_owned(), value);
@@ -165,6 +166,8 @@ async fn victim(gateway: &TestGateway) -> Victim {
         .await
         .expect(200);
     seen.push(client.delete("/api/sessions/quokka-gone").await.expect(200));
+    let fact = json!({"text": "likes the quokka", "session_key": KEY});
+    seen.push(client.post_json("/api/memories", &fact).await.json());
     let mut names: BTreeSet<String> =
         [KEY, "quokka-trip", "quokka-slug", "quokka-run", "quokka-twig"].map(str::to_owned).into();
     seen.iter().for_each(|answer| collect(answer, &mut names));
@@ -195,6 +198,7 @@ async fn state(gateway: &TestGateway) -> Vec<Value> {
         "/api/sessions/quokka-trip/lineage",
         "/api/search?q=quokka&limit=100",
         "/api/session-keys/agent:quokka",
+        "/api/memories?session_key=agent:quokka",
     ] {
         state.push(client.get(path).await.expect(200));
     }

@@ -6,6 +6,7 @@ pub(crate) mod conversations;
 pub(crate) mod events;
 pub(crate) mod health;
 pub(crate) mod home;
+pub(crate) mod memories;
 pub(crate) mod metrics;
 pub(crate) mod models;
 pub(crate) mod openapi;

@@ -9,18 +9,19 @@ use herma_model::alias::Namespace;
 use herma_model::copy::Piece;
 use herma_model::{
     Alias, ApiKeyId, ApprovalChoice, ChildAnswer, Compaction, CompactionId, ConversationId, Cost, EndReason, ErasureId,
-    Message, MessageId, Principal, StopKind, TenantId, Timestamp, TurnFailure, TurnId, Usage,
+    Memory, MemoryId, Message, MessageId, Principal, SessionKey, StopKind, TenantId, Timestamp, TurnFailure, TurnId,
+    Usage,
 };
 use herma_store::{
     Admission, AdmitOutcome, AnswerOutcome, ApiKeyRow, Append, AskedBy, BranchOutcome, Change, Commit, Committed,
     CompactOutcome, ConversationRow, Copying, CreateOutcome, Durability, EndOutcome, EraseOutcome, Erasure,
     ErasureReceipt, EventPage, EventsFrom, Expired, Extent, FailedCompaction, FoundHistory, Grant, HistoryEnds,
     HistoryScope, Import, ImportOutcome, KeyHash, Lease, LedgerPage, LineageOutcome, LineageRange, ListFilter,
-    MadeTitle, MessagePage, MessageRange, NewApiKey, NewBranch, NewCompaction, NewConversation, Notice, Page, Park,
-    Pin, PinOutcome, Question, Receipt, Resembling, Restoration, RestoreIntent, RestoreOutcome, Resumed, Rewind,
-    RewindOutcome, Rewrite, RewriteOutcome, Scope, Search, SearchPage, Snapshot, Spent, StatelessTurn, StopOutcome,
-    Store, StoreError, StreamedOutput, StreamedPart, StreamedThrough, Subscription, TurnRecord, Undo, UndoOutcome,
-    receipt,
+    MadeTitle, MemoryFilter, MemoryPage, MemoryQuery, MessagePage, MessageRange, NewApiKey, NewBranch, NewCompaction,
+    NewConversation, NewMemory, Notice, Page, Park, Pin, PinOutcome, Question, Receipt, Remembered, Resembling,
+    Restoration, RestoreIntent, RestoreOutcome, Resumed, Rewind, RewindOutcome, Rewrite, RewriteOutcome, Scope, Search,
+    SearchPage, Snapshot, Spent, StatelessTurn, StopOutcome, Store, StoreError, StreamedOutput, StreamedPart,
+    StreamedThrough, Subscription, TurnRecord, Undo, UndoOutcome, receipt,
 };
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -32,8 +33,8 @@ use crate::search::indexer::BatchLimit;
 use crate::writer::{Answer, Callback, JobOutcome, WhenUnavailable};
 use crate::{
     admissions, admit, approvals, branch, commit, compact, copy, delegates, describe, events, expiry, family, grants,
-    histories, import, keys, ledger, list, listing, maintenance, park, pins, queue, retract, retry, rewind, rewrite,
-    search, snapshot, stop, takeover, title, transcript, turns, undo, usage,
+    histories, import, keys, ledger, list, listing, maintenance, memories, park, pins, queue, remember, retract, retry,
+    rewind, rewrite, search, snapshot, stop, takeover, title, transcript, turns, undo, usage,
 };
 
 #[async_trait]
@@ -159,7 +160,14 @@ impl Store for SqliteStore {
     }
 
     async fn commit(&self, commit: Commit) -> Result<Committed, StoreError> {
-        self.under_lease(commit.lease, move |connection, instance| commit::commit(connection, instance, &commit)).await
+        let is_recalled_later = commit.recall.as_ref().is_some_and(|recall| recall.recorded);
+        let committed = self
+            .under_lease(commit.lease, move |connection, instance| commit::commit(connection, instance, &commit))
+            .await;
+        if is_recalled_later {
+            self.writer.said_under_key.store(true, Ordering::Release);
+        }
+        committed
     }
 
     fn abandon(&self, lease: Lease) {
@@ -505,6 +513,44 @@ impl Store for SqliteStore {
             };
         }
         Ok(())
+    }
+
+    async fn add_memory(&self, memory: NewMemory) -> Result<Memory, StoreError> {
+        self.write_beside_turns(move |connection, _| memories::add(connection, &memory)).await
+    }
+
+    async fn memories(&self, filter: MemoryFilter) -> Result<MemoryPage, StoreError> {
+        self.readers.read(move |connection| memories::list(connection, &filter)).await
+    }
+
+    async fn memory(&self, scope: &Scope, id: MemoryId) -> Result<Option<Memory>, StoreError> {
+        let scope = scope.clone();
+        self.readers.read(move |connection| memories::show(connection, &scope, id)).await
+    }
+
+    async fn change_memory(
+        &self,
+        scope: &Scope,
+        id: MemoryId,
+        text: Arc<str>,
+        now: Timestamp,
+    ) -> Result<Option<Memory>, StoreError> {
+        let scope = scope.clone();
+        self.write_erasing(move |connection, _| memories::change(connection, &scope, id, &text, now)).await
+    }
+
+    async fn forget_memory(&self, scope: &Scope, id: MemoryId) -> Result<bool, StoreError> {
+        let scope = scope.clone();
+        self.write_erasing(move |connection, _| memories::forget(connection, &scope, id)).await
+    }
+
+    async fn forget_memories(&self, scope: &Scope, session_key: &SessionKey) -> Result<u64, StoreError> {
+        let (scope, session_key) = (scope.clone(), session_key.clone());
+        self.write_erasing(move |connection, _| memories::forget_key(connection, &scope, &session_key)).await
+    }
+
+    async fn remember(&self, query: MemoryQuery) -> Result<Remembered, StoreError> {
+        self.readers.read(move |connection| remember::remember(connection, &query)).await
     }
 
     async fn rewrite(&self, rewrite: Rewrite) -> Result<RewriteOutcome, StoreError> {

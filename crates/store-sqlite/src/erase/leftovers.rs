@@ -3,6 +3,7 @@
 //! What a conversation has is noted before it is erased. The second reading happens after the commit, on another
 //! connection. It uses ids that are never given again, because SQLite may give the key of a deleted row to a new one.
 
+use herma_model::{SessionKey, TenantId};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::erase::{InheritedPart, TURNS_OF_CONVERSATION};
@@ -16,6 +17,8 @@ pub(crate) struct Trace {
     conversations: Vec<Noted>,
     /// Keys of turns, which are never given again.
     turns: Vec<i64>,
+    /// Keys of facts, which are never given again either.
+    memories: Vec<i64>,
 }
 
 struct Noted {
@@ -42,6 +45,7 @@ const MUST_BE_GONE: &str = "SELECT
     (SELECT count(*) FROM grants WHERE conversation_pk = ?1 AND conversation_pk IS NOT NULL) +
     (SELECT count(*) FROM events WHERE conversation_pk = ?1) +
     (SELECT count(*) FROM admissions WHERE conversation_pk = ?1) +
+    (SELECT count(*) FROM memories WHERE conversation_pk = ?1 AND conversation_pk IS NOT NULL) +
     (SELECT count(*) FROM sessions WHERE conversation_pk = ?1 AND pk > ?3) +
     (SELECT count(*) FROM compactions k LEFT JOIN messages m ON m.pk = k.summary_pk
      WHERE k.conversation_pk = ?1 AND (m.seq IS NULL OR m.seq > ?2)) +
@@ -55,6 +59,7 @@ const OF_TURN: &str = "SELECT
     (SELECT count(*) FROM waiting_messages WHERE turn_pk = ?1) +
     (SELECT count(*) FROM approvals WHERE turn_pk = ?1) +
     (SELECT count(*) FROM parked_turns WHERE turn_pk = ?1) +
+    (SELECT count(*) FROM recalls WHERE turn_pk = ?1) +
     (SELECT count(*) FROM idempotency WHERE turn_pk = ?1)";
 
 impl Trace {
@@ -79,11 +84,28 @@ impl Trace {
         Ok(())
     }
 
+    /// Notes the facts about a session key.
+    pub(crate) fn note_memories(
+        &mut self,
+        connection: &Connection,
+        tenant: TenantId,
+        key: &SessionKey,
+    ) -> StoreResult<()> {
+        self.memories = connection
+            .prepare_cached("SELECT pk FROM memories WHERE tenant_pk = ?1 AND session_key = ?2")
+            .and_then(|mut select| select.query_map(params![tenant.0, key.as_str()], |row| row.get(0))?.collect())
+            .translated()?;
+        Ok(())
+    }
+
     /// Reads the store again.
     pub(crate) fn find_leftovers(&self, connection: &Connection) -> StoreResult<Leftovers> {
         let mut found = Leftovers::default();
         for noted in &self.conversations {
             noted.add_leftovers(connection, &mut found)?;
+        }
+        for memory in &self.memories {
+            found.left += count(connection, "SELECT count(*) FROM memories WHERE pk = ?1", params![memory])?;
         }
         for turn in &self.turns {
             found.left += count(connection, OF_TURN, params![turn, inherited_place(connection, *turn)?])?;

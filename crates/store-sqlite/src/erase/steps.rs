@@ -8,9 +8,10 @@ use uuid::Uuid;
 
 use crate::erase::leftovers::Trace;
 use crate::erase::receipts;
-use crate::erase::{self, Found};
+use crate::erase::{self, Found, Manner};
 use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
+use crate::memories;
 
 /// The most conversations of a session key or a tenant that one transaction erases.
 const STEP: usize = 64;
@@ -53,13 +54,13 @@ impl Erasing {
     /// Erases the next conversations, and writes the receipt.
     pub(crate) fn step(&mut self, connection: &Connection, instance: &Instance) -> StoreResult<Step> {
         let step = match self.what.clone() {
-            Erasure::Conversation(alias, children) => {
+            Erasure::Conversation(alias, children, facts) => {
                 match erase::find(connection, instance, &self.scope, &alias, children, self.now)? {
                     Found::Nothing => Step::Nothing,
                     Found::Busy(turn) => Step::Busy(turn),
                     Found::Conversations(id, all) => {
                         self.conversation = Some(id);
-                        self.erase_all(connection, &all, None)?;
+                        self.erase_all(connection, &all, Manner { facts, ..Manner::default() })?;
                         Step::Done
                     }
                 }
@@ -92,7 +93,14 @@ impl Erasing {
             })
             .translated()?;
         let erased_key = SessionKey::parse(ERASED_KEY).ok();
-        self.erase_next(connection, instance, &all, erased_key.as_ref())
+        let how = Manner { as_key: erased_key.as_ref(), ..Manner::default() };
+        let step = self.erase_next(connection, instance, &all, how)?;
+        if !matches!(step, Step::Done | Step::Nothing) {
+            return Ok(step);
+        }
+        self.trace.note_memories(connection, self.scope.tenant, key)?;
+        self.removed.memories += memories::forget_key(connection, &self.scope, key)?;
+        Ok(if self.removed == Removed::default() { Step::Nothing } else { Step::Done })
     }
 
     fn step_of_tenant(&mut self, connection: &Connection, instance: &Instance, name: TenantName) -> StoreResult<Step> {
@@ -105,7 +113,7 @@ impl Erasing {
                 select.query_map([self.scope.tenant.0], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
             })
             .translated()?;
-        let step = self.erase_next(connection, instance, &all, None)?;
+        let step = self.erase_next(connection, instance, &all, Manner::default())?;
         if matches!(step, Step::Busy(_)) {
             return Ok(step);
         }
@@ -114,6 +122,7 @@ impl Erasing {
         if matches!(step, Step::Again) {
             return Ok(step);
         }
+        self.removed.memories += memories::forget_tenant(connection, self.scope.tenant)?;
         self.removed.events += self.delete(connection, "DELETE FROM events WHERE tenant_pk = ?1")?;
         for rest in [
             "DELETE FROM aliases WHERE tenant_pk = ?1",
@@ -152,7 +161,7 @@ impl Erasing {
         connection: &Connection,
         instance: &Instance,
         all: &[(i64, bool)],
-        as_key: Option<&SessionKey>,
+        how: Manner<'_>,
     ) -> StoreResult<Step> {
         for (conversation, _) in all.iter().filter(|(_, may_be_busy)| *may_be_busy) {
             if let Some(turn) = erase::busy_turn(connection, instance, *conversation, self.now)? {
@@ -160,7 +169,7 @@ impl Erasing {
             }
         }
         let next: Vec<i64> = all.iter().take(STEP).map(|(conversation, _)| *conversation).collect();
-        self.erase_all(connection, &next, as_key)?;
+        self.erase_all(connection, &next, how)?;
         Ok(match (all.len() > STEP, self.removed.conversations) {
             (true, _) => Step::Again,
             (false, 0) => Step::Nothing,
@@ -169,15 +178,10 @@ impl Erasing {
     }
 
     /// Erases conversations, the last first, so that nothing is kept for descendants that are erased too.
-    fn erase_all(
-        &mut self,
-        connection: &Connection,
-        conversations: &[i64],
-        as_key: Option<&SessionKey>,
-    ) -> StoreResult<()> {
+    fn erase_all(&mut self, connection: &Connection, conversations: &[i64], how: Manner<'_>) -> StoreResult<()> {
         for conversation in conversations.iter().rev() {
             self.trace.note(connection, *conversation)?;
-            erase::erase(connection, *conversation, as_key, &mut self.removed, self.now)?;
+            erase::erase(connection, *conversation, how, &mut self.removed, self.now)?;
         }
         Ok(())
     }

@@ -79,7 +79,8 @@ impl Link {
         let opened = match &settings.transport {
             Transport::Command { command, args, env } => {
                 let (child, pipes) =
-                    Process::start(&settings.label, command, args, env, secrets).map_err(Refused::for_good)?;
+                    Process::start(&settings.label, command, args, env, settings.directory.as_deref(), secrets)
+                        .map_err(Refused::for_good)?;
                 process = Some(child);
                 let transport = AsyncRwTransport::new_client(pipes.messages, pipes.stdin);
                 // One byte more than what is passed on, so that the library never has to drop a message.

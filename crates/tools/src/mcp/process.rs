@@ -1,5 +1,6 @@
 //! A server as a child process: its own process group, its output watched, gone when dropped.
 
+use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,10 +39,14 @@ impl Process {
         command: &str,
         args: &[String],
         env: &[(String, String)],
+        directory: Option<&Path>,
         secrets: &Secrets,
     ) -> Result<(Self, Pipes), String> {
         let mut line = Command::new(command);
         line.args(args);
+        if let Some(directory) = directory {
+            line.current_dir(directory);
+        }
         // Herma's own settings hold keys, which are none of the server's business.
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"HERMA_")) {
             line.env_remove(name);

@@ -7,7 +7,7 @@ use axum::extract::{Query, Request, State};
 use axum::response::Response;
 use herma_gateway::{ConversationRef, NewSession, rows};
 use herma_model::Principal;
-use herma_store::{Change, Children, ListFilter, Pin};
+use herma_store::{Change, Children, Facts, ListFilter, Pin};
 use herma_wire::conversations::{self, CreateConversation, UpdateConversation};
 use http::HeaderMap;
 
@@ -97,7 +97,7 @@ pub(crate) async fn delete(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let sessions = revision::sessions(&app, &principal, &headers)?;
-    let receipt = sessions.delete(&alias(&name)?, Children::Keep).await?;
+    let receipt = sessions.delete(&alias(&name)?, Children::Keep, Facts::Erase).await?;
     let deleted = receipt.conversation.ok_or_else(unknown)?;
     Ok(from_bytes(conversations::deleted_json(deleted)))
 }

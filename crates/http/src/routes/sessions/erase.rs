@@ -6,7 +6,7 @@ use axum::Extension;
 use axum::extract::{Query, State};
 use herma_gateway::{GatewayError, Missing, rows};
 use herma_model::{ErasureId, Principal, SessionKey};
-use herma_store::{Children, Removed};
+use herma_store::{Children, Facts, Removed};
 use herma_wire::resource::ErasureObject;
 use http::HeaderMap;
 
@@ -28,18 +28,30 @@ pub(crate) async fn delete(
     headers: HeaderMap,
     query: Query<HashMap<String, String>>,
 ) -> Result<Receipt, ApiError> {
-    let parameters = Parameters::of(query, &["children"])?;
-    let read = |word: &str| match word {
+    let parameters = Parameters::of(query, &["children", "memories"])?;
+    let children = parameters.parsed("children", children, "'keep' or 'delete'")?.unwrap_or_default();
+    let memories = parameters.parsed("memories", facts, "'keep' or 'delete'")?.unwrap_or_default();
+    let sessions = revision::sessions(&app, &principal, &headers)?;
+    Ok(Json(rows::erasure(&sessions.delete(&alias(&name)?, children, memories).await?)))
+}
+
+fn children(word: &str) -> Option<Children> {
+    match word {
         "keep" => Some(Children::Keep),
         "delete" => Some(Children::Delete),
         _ => None,
-    };
-    let children = parameters.parsed("children", read, "'keep' or 'delete'")?.unwrap_or_default();
-    let sessions = revision::sessions(&app, &principal, &headers)?;
-    Ok(Json(rows::erasure(&sessions.delete(&alias(&name)?, children).await?)))
+    }
 }
 
-/// `DELETE /api/session-keys/{key}`: deletes all conversations of a session key.
+fn facts(word: &str) -> Option<Facts> {
+    match word {
+        "keep" => Some(Facts::Keep),
+        "delete" => Some(Facts::Erase),
+        _ => None,
+    }
+}
+
+/// `DELETE /api/session-keys/{key}`: deletes all conversations and the memory of a session key.
 pub(crate) async fn erase_key(
     State(app): State<Shared>,
     Extension(principal): Extension<Principal>,

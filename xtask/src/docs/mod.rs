@@ -3,12 +3,12 @@
 //! The text above the mark of a page is written by hand and stays. Everything below it is made from what `herma config`
 //! and `herma help` print and from the OpenAPI document. With `--check` nothing is written: a page that differs fails.
 
+mod routes;
+
 use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
-
-use serde_json::Value;
 
 use crate::{build, workspace};
 
@@ -65,7 +65,7 @@ fn pages() -> io::Result<Vec<Page>> {
     Ok(vec![
         Page { path: "docs/reference/CONFIGURATION.md", text: settings(&printed(&herma, &["config"])?) },
         Page { path: "docs/reference/CLI.md", text: commands(&herma, &mut Vec::new())? },
-        Page { path: "docs/reference/ROUTES.md", text: routes(&serde_json::from_str(&openapi)?) },
+        Page { path: "docs/reference/ROUTES.md", text: finish(&routes::page(&serde_json::from_str(&openapi)?)) },
     ])
 }
 
@@ -121,18 +121,6 @@ fn without_common(help: &str) -> String {
     paragraphs.collect::<Vec<_>>().join("\n\n")
 }
 
-/// A table of all routes, in the order of the document.
-fn routes(openapi: &Value) -> String {
-    let mut text = "| route | what it does |\n|---|---|\n".to_owned();
-    for (path, methods) in openapi["paths"].as_object().into_iter().flatten() {
-        for (method, operation) in methods.as_object().into_iter().flatten() {
-            let summary = operation["summary"].as_str().unwrap_or_default();
-            let _ = writeln!(text, "| `{} {path}` | {summary} |", method.to_uppercase());
-        }
-    }
-    text
-}
-
 fn finish(text: &str) -> String {
     format!("{}\n", text.trim_end())
 }
@@ -155,11 +143,5 @@ mod tests {
         let help = "About.\n\nUsage: x\n\nCommands:\n  serve  Answer\n         on\n  help   Print\n\nOptions:\n  -h\n";
         assert_eq!(subcommands(help), ["serve"]);
         assert_eq!(without_common("A\n\nWhere things are:\n  --data\n\nExamples:\n  x"), "A\n\nExamples:\n  x");
-    }
-
-    #[test]
-    fn each_route_is_a_row() {
-        let openapi = serde_json::json!({ "paths": { "/a": { "get": { "summary": "Reads." } } } });
-        assert!(routes(&openapi).ends_with("| `GET /a` | Reads. |\n"));
     }
 }
