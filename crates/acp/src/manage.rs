@@ -2,7 +2,7 @@
 
 use herma_gateway::{GatewayError, Missing};
 use herma_model::Alias;
-use herma_store::Children;
+use herma_store::{Children, Facts};
 
 use crate::agent::{Agent, Answered, Handled};
 use crate::error::of_gateway;
@@ -28,7 +28,7 @@ impl Agent {
         self.end_prompts(&id).await;
         self.open.close(&id).await;
         if let Ok(alias) = Alias::parse(&id.0) {
-            match self.sessions().delete(&alias, Children::Keep).await {
+            match self.sessions().delete(&alias, Children::Keep, Facts::Erase).await {
                 Ok(_) | Err(GatewayError::NotFound(Missing::Conversation)) => {}
                 Err(error) => return Err(of_gateway(&error)),
             }

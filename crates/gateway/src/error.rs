@@ -42,6 +42,10 @@ pub enum Missing {
     Item,
     /// A compaction of the conversation.
     Compaction,
+    /// Anything under a session key.
+    SessionKey,
+    /// The receipt of an erasure.
+    Erasure,
     /// A fact in long-term memory.
     Memory,
 }
@@ -60,6 +64,8 @@ pub enum GatewayError {
         Missing::Message => "no message of the conversation is known by this id",
         Missing::Item => "no item of this conversation is known by this id",
         Missing::Compaction => "no compaction of the conversation is known by this id",
+        Missing::SessionKey => "nothing is stored under this session key",
+        Missing::Erasure => "no receipt of an erasure is known by this id",
         Missing::Memory => "no memory is known by this id",
     })]
     NotFound(Missing),

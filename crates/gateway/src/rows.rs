@@ -1,9 +1,19 @@
 //! Conversations of the store as the rows that every front door lists. Their JSON is in `wire`.
 
-use herma_store::{ConversationRow, Hit, LineageEdge, LineageNode, LineageSide};
+use herma_store::{ConversationRow, ErasureReceipt, Hit, LineageEdge, LineageNode, LineageSide, Removed};
 use herma_tools::Status;
 use herma_wire::conversations::ConversationObject;
-use herma_wire::resource::{GraphEdge, GraphNode, LineageGraph, Marks, SearchRow, SessionRow, ToolRow, metadata};
+use herma_wire::resource::{
+    ErasureObject, GraphEdge, GraphNode, LineageGraph, Marks, SearchRow, SessionRow, ToolRow, metadata,
+};
+
+/// The receipt of an erasure.
+pub fn erasure(receipt: &ErasureReceipt) -> ErasureObject<Removed> {
+    let mut object = ErasureObject::new(receipt.id, receipt.removed);
+    object.conversation_id = receipt.conversation;
+    (object.left, object.kept, object.pending) = (receipt.left, receipt.kept, receipt.pending);
+    object
+}
 
 /// A conversation or one of its sessions, as a row of its own.
 pub fn session(row: &ConversationRow) -> SessionRow<'_> {

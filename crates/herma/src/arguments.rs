@@ -131,6 +131,11 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: KeysCommand,
     },
+    /// List tenants, and delete one with everything that it has
+    Tenants {
+        #[command(subcommand)]
+        command: TenantsCommand,
+    },
     /// Write a copy of the whole store to a file, also while it is in use
     #[command(after_help = BACKUP_HELP)]
     Backup(BackupFlags),
@@ -338,6 +343,36 @@ pub(crate) enum KeysCommand {
     /// Make a key invalid
     #[command(after_help = "Running servers notice within a second.")]
     Revoke(RevokeFlags),
+}
+
+#[derive(Subcommand)]
+pub(crate) enum TenantsCommand {
+    /// List the names of all tenants
+    List(PrintFlags),
+    /// Delete a tenant's keys and conversations, for good
+    #[command(after_help = DELETE_TENANT_HELP)]
+    Delete(DeleteTenantFlags),
+}
+
+const DELETE_TENANT_HELP: &str = "\
+Examples:
+  herma tenants delete web            asks first
+  herma tenants delete web --yes
+
+Its keys stop working within a second. The default tenant stays, empty, because HERMA_API_KEY stands
+for it. The receipt says when no file of the data directory has the text any more.";
+
+/// Flags of `tenants delete`.
+#[derive(Args)]
+pub(crate) struct DeleteTenantFlags {
+    /// The tenant
+    #[arg(value_name = "NAME", value_parser = tenant)]
+    pub(crate) name: String,
+    /// Do not ask
+    #[arg(long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) print: PrintFlags,
 }
 
 const CREATE_HELP: &str = "\

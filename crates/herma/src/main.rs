@@ -2,11 +2,11 @@
 //!
 //! - [`arguments`]: the command line and its help.
 //! - [`setup`]: builds configuration, store, model server and gateway settings.
-//! - [`serve`], [`acp`], [`chat`], [`sessions`], [`memory`], [`tools`], [`import`], [`keys`], [`backup`], [`config`],
-//!   [`doctor`], [`manual`]: one command each.
+//! - [`serve`], [`acp`], [`chat`], [`sessions`], [`memory`], [`tools`], [`import`], [`keys`], [`tenants`], [`backup`],
+//!   [`config`], [`doctor`], [`manual`]: one command each.
 //! - [`output`], [`terminal`], [`text_width`], [`local_time`], [`markdown`], [`table`], [`progress`], [`excerpt`],
-//!   [`tool_lines`], [`next_command`], [`listening`], [`logging`], [`failure`], [`signals`]: shared by the commands, for
-//!   the terminal and the operating system.
+//!   [`tool_lines`], [`next_command`], [`listening`], [`consent`], [`receipt`], [`logging`], [`failure`], [`signals`]:
+//!   shared by the commands, for the terminal and the operating system.
 //!
 //! No rule about conversations is here. Answers go to stdout, everything else to stderr.
 
@@ -15,6 +15,7 @@ mod arguments;
 mod backup;
 mod chat;
 mod config;
+mod consent;
 mod doctor;
 mod excerpt;
 mod failure;
@@ -29,11 +30,13 @@ mod memory;
 mod next_command;
 mod output;
 mod progress;
+mod receipt;
 mod serve;
 mod sessions;
 mod setup;
 mod signals;
 mod table;
+mod tenants;
 mod terminal;
 mod text_width;
 mod tool_lines;
@@ -45,7 +48,7 @@ use clap::Parser;
 use herma_gateway::Origin;
 use herma_model::CreatorKind;
 
-use crate::arguments::{Arguments, Command, ImportCommand, KeysCommand};
+use crate::arguments::{Arguments, Command, ImportCommand, KeysCommand, TenantsCommand};
 
 /// The origin that is stored with conversations of the terminal.
 const ORIGIN: Origin = Origin { creator: CreatorKind::Cli, source: "cli" };
@@ -64,6 +67,8 @@ fn main() -> ExitCode {
         Command::Keys { command: KeysCommand::Create(flags) } => keys::create::run(common, &flags),
         Command::Keys { command: KeysCommand::List(flags) } => keys::list::run(common, &flags),
         Command::Keys { command: KeysCommand::Revoke(flags) } => keys::revoke::run(common, &flags),
+        Command::Tenants { command: TenantsCommand::List(flags) } => tenants::list::run(common, &flags),
+        Command::Tenants { command: TenantsCommand::Delete(flags) } => tenants::delete::run(common, &flags),
         Command::Backup(flags) => backup::back_up(common, &flags),
         Command::Restore(flags) => backup::restore(common, &flags),
         Command::Config(flags) => config::run(common, &flags),

@@ -138,6 +138,8 @@ pub(crate) fn router(app: &Shared) -> Router {
         .route("/api/sessions/{alias}/reopen", post(routes::sessions::reopen))
         .route("/api/sessions/{alias}/lineage", get(routes::sessions::lineage))
         .route("/api/session-keys/{key}", get(routes::sessions::of_key))
+        .route("/api/session-keys/{key}", delete(routes::sessions::erase_key))
+        .route("/api/erasures/{id}", get(routes::sessions::erasure))
         .route("/api/session-keys/{key}/new", post(routes::sessions::create_under_key))
         .route("/api/sessions/{alias}/chat", post(routes::sessions::chat))
         .route("/api/sessions/{alias}/chat/stream", post(routes::sessions::chat_stream))

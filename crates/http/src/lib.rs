@@ -13,6 +13,7 @@
 //! - [`client_socket`]: whether a client has disconnected, and whether its answer was written to its end.
 //! - [`layers`]: what every request passes before its route.
 //! - [`request_log`]: one log line for each request.
+//! - [`security_headers`]: what browsers may not do with an answer.
 //! - [`sockets`]: counts the open WebSockets and tells them to close.
 
 mod answer;
@@ -39,6 +40,7 @@ mod request_id;
 mod request_log;
 mod revision;
 mod routes;
+mod security_headers;
 mod server;
 mod sockets;
 mod stream;

@@ -5,6 +5,8 @@ use axum::response::Response;
 use http::{HeaderName, HeaderValue};
 use uuid::Uuid;
 
+use crate::security_headers;
+
 /// In a request, the client's id for it. In an answer, that id or ours.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -29,7 +31,9 @@ impl RequestId {
         Self(made)
     }
 
+    /// Sets it on the answer. Also sets the headers for browsers, because every answer passes here last.
     pub(crate) fn set_on(self, response: &mut Response) {
+        security_headers::add(response.headers_mut());
         if let Some(id) = self.0 {
             response.headers_mut().insert(REQUEST_ID, id);
         }

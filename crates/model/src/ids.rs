@@ -146,6 +146,10 @@ own_id!(
     ApiKeyId, "key_"
 );
 own_id!(
+    /// The receipt of an erasure.
+    ErasureId, "era_"
+);
+own_id!(
     /// One fact in long-term memory.
     MemoryId, "mem_"
 );

@@ -37,8 +37,8 @@ pub use event::{ConversationEvent, EventId, EventKind};
 pub use generation::{Answer, Delta, FinishReason, ModelCall, ModelEvent, ModelFailure, Params, Retries};
 pub use history::{ChatId, HistoryDigest, HistoryEnd, HistoryReader};
 pub use ids::{
-    ApiKeyId, CompactionId, ConversationId, MemoryId, MessageId, ResponseId, RunId, SessionId, TenantId, TurnId,
-    TurnName,
+    ApiKeyId, CompactionId, ConversationId, ErasureId, MemoryId, MessageId, ResponseId, RunId, SessionId, TenantId,
+    TurnId, TurnName,
 };
 pub use key_limits::{InvalidRate, KeyLimits, Rate};
 pub use kind::{CreatorKind, EndReason, InvalidDeclaration, ParentRelation, SessionKind};

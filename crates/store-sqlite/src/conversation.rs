@@ -5,10 +5,11 @@ use herma_model::{
     Alias, ConversationEvent, ConversationFacts, ConversationId, CreatorKind, EndReason, ParentRelation, SessionFacts,
     SessionId, SessionKey, SessionKind, TenantId, Timestamp, ToolMode,
 };
-use herma_store::{Admission, Creation, NewCompaction, Target};
+use herma_store::{Admission, Creation, NewCompaction, Removed, Target};
 use rusqlite::{Connection, params};
 
 use crate::base::CompactionBase;
+use crate::erase::Manner;
 use crate::failure::{StoreResult, Translate};
 use crate::parent::{self, Parent};
 use crate::rows::ConversationState;
@@ -289,5 +290,9 @@ pub(crate) fn abandon(connection: &Connection, conversation: i64, now: Timestamp
         .prepare_cached("SELECT provisional = 0 OR waiting > 0 FROM conversations WHERE pk = ?1")
         .and_then(|mut select| select.query_row([conversation], |row| row.get::<_, bool>(0)))
         .translated()?;
-    if is_needed { Ok(()) } else { erase::erase(connection, conversation, now) }
+    if is_needed {
+        Ok(())
+    } else {
+        erase::erase(connection, conversation, Manner::default(), &mut Removed::default(), now)
+    }
 }

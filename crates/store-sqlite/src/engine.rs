@@ -158,15 +158,18 @@ impl SqliteStore {
     }
 
     /// Like `write`, for a write that deletes text: the log is truncated soon after it.
-    async fn erase<T: Send + 'static>(
+    async fn write_erasing<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection, &mut Instance) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
         let erasures = Arc::clone(&self.writer.erasures);
         self.write(move |connection, instance| {
+            let before = connection.total_changes();
             let outcome = work(connection, instance);
             // The writer truncates the log only after the transaction that this is part of.
-            erasures.add();
+            if connection.total_changes() != before {
+                erasures.add();
+            }
             outcome
         })
         .await

@@ -3,10 +3,20 @@
 //! Branches refer to what they inherit. So a deleted conversation keeps its sessions, messages, turns and compactions
 //! up to the last inherited place. No name and no turn leads there. These rows are deleted with the last branch that
 //! needs them.
+//!
+//! - [`steps`]: erases a conversation, a session key or a tenant, and writes the receipt.
+//! - [`leftovers`]: the second reading. [`receipts`]: what became of an erasure.
+//! - [`scrub`], [`counts`]: what makes erased text leave the files.
+
+pub(crate) mod counts;
+pub(crate) mod leftovers;
+pub(crate) mod receipts;
+pub(crate) mod scrub;
+pub(crate) mod steps;
 
 use herma_model::alias::Namespace;
-use herma_model::{Alias, ConversationEvent, StopKind, Timestamp, TurnId};
-use herma_store::{Children, DeleteOutcome, Scope};
+use herma_model::{Alias, ConversationEvent, ConversationId, SessionKey, StopKind, Timestamp, TurnId};
+use herma_store::{Children, Facts, Removed, Scope};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::failure::{StoreResult, Translate};
@@ -15,32 +25,37 @@ use crate::lineage::{END, Segment};
 use crate::park::end_parked;
 use crate::{events, grants, memories, parent, queue, recalls, rows, snapshot, takeover};
 
-/// Deletes, or changes nothing except that dead owners' turns are ended.
-pub(crate) fn delete(
+/// What a conversation's name leads to for an erasure.
+pub(crate) enum Found {
+    /// The conversation's id; and its key and those of its descendants, each after its parent.
+    Conversations(ConversationId, Vec<i64>),
+    /// A turn runs or waits in one of them.
+    Busy(TurnId),
+    /// The name leads nowhere.
+    Nothing,
+}
+
+/// Finds the conversations that are to be erased. Changes nothing except that dead owners' turns are ended.
+pub(crate) fn find(
     connection: &Connection,
     instance: &Instance,
     scope: &Scope,
     alias: &Alias,
     children: Children,
     now: Timestamp,
-) -> StoreResult<DeleteOutcome> {
+) -> StoreResult<Found> {
     let found = snapshot::visible(connection, scope, alias, Namespace::Session)?;
-    let Some((state, _)) = found.filter(|(state, _)| !state.provisional) else { return Ok(DeleteOutcome::NotFound) };
-    let descendants = match children {
-        Children::Keep => Vec::new(),
-        Children::Delete => descendants(connection, scope, state.key)?,
-    };
-    for conversation in [state.key].iter().chain(&descendants) {
+    let Some((state, _)) = found.filter(|(state, _)| !state.provisional) else { return Ok(Found::Nothing) };
+    let mut all = vec![state.key];
+    if children == Children::Delete {
+        all.extend(descendants(connection, scope, state.key)?);
+    }
+    for conversation in &all {
         if let Some(turn) = busy_turn(connection, instance, *conversation, now)? {
-            return Ok(DeleteOutcome::Busy(turn));
+            return Ok(Found::Busy(turn));
         }
     }
-    // Delete descendants first, so that nothing is kept for them.
-    for child in descendants.iter().rev() {
-        erase(connection, *child, now)?;
-    }
-    erase(connection, state.key, now)?;
-    Ok(DeleteOutcome::Deleted(state.facts.id))
+    Ok(Found::Conversations(state.facts.id, all))
 }
 
 /// The descendants of a conversation that the caller can see, each after its parent.
@@ -64,7 +79,7 @@ fn descendants(connection: &Connection, scope: &Scope, conversation: i64) -> Sto
 }
 
 /// The turn that runs or waits in a conversation. Turns of dead owners are ended. A parked turn does not count.
-fn busy_turn(
+pub(crate) fn busy_turn(
     connection: &Connection,
     instance: &Instance,
     conversation: i64,
@@ -78,22 +93,45 @@ fn busy_turn(
     Ok(queue::first(connection, instance, conversation, now)?.map(|first| first.id))
 }
 
+/// How a conversation is erased.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Manner<'a> {
+    /// The session key that the last event of the conversation is stored with, in place of its own.
+    pub(crate) as_key: Option<&'a SessionKey>,
+    /// What becomes of the facts that come from it.
+    pub(crate) facts: Facts,
+}
+
 /// Deletes a conversation, except what branches inherit. Also deletes the deleted sources that only it still needed. A
 /// turn that runs here is parked, because the caller has refused others; it ends.
-pub(crate) fn erase(connection: &Connection, conversation: i64, now: Timestamp) -> StoreResult<()> {
+pub(crate) fn erase(
+    connection: &Connection,
+    conversation: i64,
+    how: Manner<'_>,
+    removed: &mut Removed,
+    now: Timestamp,
+) -> StoreResult<()> {
     let mut state = snapshot::load(connection, conversation)?;
     if let Some(parked) = state.running {
         end_parked(connection, &mut state, parked, StopKind::Cancel, now)?;
     }
+    if how.as_key.is_some() {
+        state.facts.session_key = how.as_key.cloned();
+    }
+    removed.conversations += 1;
+    removed.events += events::forget(connection, conversation)?;
     events::record(connection, conversation, &state.facts, ConversationEvent::Deleted, now)?;
     grants::forget(connection, conversation)?;
-    memories::forget_conversation(connection, conversation)?;
+    match how.facts {
+        Facts::Erase => removed.memories += memories::forget_conversation(connection, conversation)?,
+        Facts::Keep => memories::leave_conversation(connection, conversation)?,
+    }
     recalls::forget_conversation(connection, conversation)?;
     let mut next = Some(conversation);
     while let Some(conversation) = next {
         let source = Segment::inherited(connection, conversation)?.map(|source| source.conversation);
         let rest = InheritedPart::of(connection, conversation)?;
-        cut_back(connection, conversation, rest.unwrap_or(InheritedPart::NOTHING))?;
+        cut_back(connection, conversation, rest.unwrap_or(InheritedPart::NOTHING), removed)?;
         if let Some(rest) = rest {
             return mark_deleted(connection, conversation, rest);
         }
@@ -109,21 +147,28 @@ pub(crate) fn empty(connection: &Connection, conversation: i64) -> StoreResult<b
     if InheritedPart::of(connection, conversation)?.is_some() {
         return Ok(false);
     }
-    cut_back(connection, conversation, InheritedPart::NOTHING).map(|()| true)
+    cut_back(connection, conversation, InheritedPart::NOTHING, &mut Removed::default()).map(|()| true)
 }
+
+/// Selects the keys of all turns of conversation `?1`. No index has all of them.
+pub(crate) const TURNS_OF_CONVERSATION: &str =
+    "SELECT m.turn_pk FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?1
+     UNION SELECT pk FROM turns INDEXED BY turns_unanswered WHERE conversation_pk = ?1
+     AND (state = 'failed' OR state = 'cancelled' OR state = 'interrupted')
+     UNION SELECT pk FROM turns WHERE conversation_pk = ?1 AND first_seq IS NULL";
 
 /// The last session and the last place that branches inherit from a conversation.
 #[derive(Clone, Copy)]
-struct InheritedPart {
-    session: i64,
-    through: i64,
+pub(crate) struct InheritedPart {
+    pub(crate) session: i64,
+    pub(crate) through: i64,
 }
 
 impl InheritedPart {
     /// Before every session and every place.
-    const NOTHING: Self = Self { session: 0, through: 0 };
+    pub(crate) const NOTHING: Self = Self { session: 0, through: 0 };
 
-    fn of(connection: &Connection, conversation: i64) -> StoreResult<Option<Self>> {
+    pub(crate) fn of(connection: &Connection, conversation: i64) -> StoreResult<Option<Self>> {
         let last: (Option<i64>, Option<i64>) = connection
             .prepare_cached(
                 "SELECT max(b.base_session_pk), max(b.base_seq) FROM sessions s
@@ -144,42 +189,35 @@ fn if_deleted(connection: &Connection, conversation: i64) -> StoreResult<Option<
 }
 
 /// Deletes all names of a conversation, and everything after `rest`.
-fn cut_back(connection: &Connection, conversation: i64, rest: InheritedPart) -> StoreResult<()> {
-    for statement in [
-        "DELETE FROM aliases WHERE conversation_pk = ?1",
-        "DELETE FROM pins WHERE conversation_pk = ?1",
-        "DELETE FROM imports WHERE conversation_pk = ?1",
-    ] {
-        connection.execute(statement, [conversation]).translated()?;
-    }
+fn cut_back(connection: &Connection, conversation: i64, rest: InheritedPart, removed: &mut Removed) -> StoreResult<()> {
+    let delete = |statement: &str| connection.execute(statement, [conversation]).map(|rows| rows as u64).translated();
+    removed.names += delete("DELETE FROM aliases WHERE conversation_pk = ?1")?;
+    delete("DELETE FROM pins WHERE conversation_pk = ?1")?;
+    delete("DELETE FROM imports WHERE conversation_pk = ?1")?;
     parent::disconnect_children(connection, conversation, 0)?;
-    forget_turns(connection, conversation, rest.through)?;
+    removed.turns += forget_turns(connection, conversation, rest.through)?;
+    let delete_after = |place: i64, statement: &str| {
+        connection.execute(statement, [conversation, place]).map(|rows| rows as u64).translated()
+    };
     let later = "SELECT k.pk FROM compactions k LEFT JOIN messages m ON m.pk = k.summary_pk
          WHERE k.conversation_pk = ?1 AND (m.seq IS NULL OR m.seq > ?2)";
-    for statement in [
-        &format!("DELETE FROM carried WHERE compaction_pk IN ({later})"),
-        &format!("DELETE FROM compactions WHERE pk IN ({later})"),
+    delete_after(rest.through, &format!("DELETE FROM carried WHERE compaction_pk IN ({later})"))?;
+    removed.compactions += delete_after(rest.through, &format!("DELETE FROM compactions WHERE pk IN ({later})"))?;
+    removed.messages += delete_after(
+        rest.through,
         "DELETE FROM messages WHERE session_pk IN (SELECT pk FROM sessions WHERE conversation_pk = ?1) AND seq > ?2",
-    ] {
-        connection.execute(statement, [conversation, rest.through]).translated()?;
-    }
-    connection
-        .execute("DELETE FROM sessions WHERE conversation_pk = ?1 AND pk > ?2", [conversation, rest.session])
-        .map(drop)
-        .translated()
+    )?;
+    removed.sessions += delete_after(rest.session, "DELETE FROM sessions WHERE conversation_pk = ?1 AND pk > ?2")?;
+    Ok(())
 }
 
 /// Deletes the turns that began after `through`. Earlier turns stay as the authors of inherited messages, but cannot be
-/// fetched or joined.
-fn forget_turns(connection: &Connection, conversation: i64, through: i64) -> StoreResult<()> {
+/// fetched or joined. Returns how many were deleted.
+fn forget_turns(connection: &Connection, conversation: i64, through: i64) -> StoreResult<u64> {
     let turns: Vec<(i64, bool)> = connection
-        .prepare_cached(
-            "SELECT pk, coalesce(first_seq, ?3) > ?2 FROM turns WHERE pk IN (
-             SELECT m.turn_pk FROM sessions s JOIN messages m ON m.session_pk = s.pk WHERE s.conversation_pk = ?1
-             UNION SELECT pk FROM turns INDEXED BY turns_unanswered WHERE conversation_pk = ?1
-             AND (state = 'failed' OR state = 'cancelled' OR state = 'interrupted')
-             UNION SELECT pk FROM turns WHERE conversation_pk = ?1 AND first_seq IS NULL)",
-        )
+        .prepare_cached(&format!(
+            "SELECT pk, coalesce(first_seq, ?3) > ?2 FROM turns WHERE pk IN ({TURNS_OF_CONVERSATION})"
+        ))
         .and_then(|mut select| {
             select.query_map(params![conversation, through, END], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
         })
@@ -190,11 +228,15 @@ fn forget_turns(connection: &Connection, conversation: i64, through: i64) -> Sto
             "UPDATE turns SET kept = 0, echo = NULL, joinable = 0, history = NULL, history_key = NULL WHERE pk = ?1",
         )
         .translated()?;
+    let mut forget_recall = connection.prepare_cached("DELETE FROM recalls WHERE turn_pk = ?1").translated()?;
+    let mut removed = 0;
     for (turn, is_later) in turns {
         queue::forget_idempotency(connection, turn)?;
+        forget_recall.execute([turn]).translated()?;
         if is_later { remove.execute([turn]) } else { keep.execute([turn]) }.translated()?;
+        removed += u64::from(is_later);
     }
-    Ok(())
+    Ok(removed)
 }
 
 /// Marks a conversation as deleted and clears what branches do not inherit.

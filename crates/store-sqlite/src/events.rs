@@ -20,9 +20,6 @@ pub(crate) fn record(
     at: Timestamp,
 ) -> StoreResult<()> {
     let is_gone = matches!(what, ConversationEvent::Deleted);
-    if is_gone {
-        forget(connection, conversation)?;
-    }
     let data = serde_json::to_string(&what.of(facts));
     let data = data.map_err(|error| StoreError::Unavailable(format!("an event is no JSON: {error}")))?;
     let (tenant, number, forgotten): (i64, i64, i64) = connection
@@ -73,12 +70,12 @@ pub(crate) fn record_arrival(connection: &Connection, conversation: i64, at: Tim
     Ok(())
 }
 
-/// Deletes the events of a conversation that is deleted.
-fn forget(connection: &Connection, conversation: i64) -> StoreResult<()> {
+/// Deletes the events of a conversation, and returns how many there were.
+pub(crate) fn forget(connection: &Connection, conversation: i64) -> StoreResult<u64> {
     connection
         .prepare_cached("DELETE FROM events WHERE conversation_pk = ?1")
         .and_then(|mut delete| delete.execute([conversation]))
-        .map(drop)
+        .map(|rows| rows as u64)
         .translated()
 }
 

@@ -30,6 +30,14 @@ pub(crate) fn find_tenant(connection: &Connection, name: &str) -> StoreResult<Op
         .translated()
 }
 
+/// The names of all tenants, oldest first. Erased ones have none.
+pub(crate) fn tenants(connection: &Connection) -> StoreResult<Vec<Arc<str>>> {
+    let mut select =
+        connection.prepare("SELECT name FROM tenants WHERE erased = 0 ORDER BY created_at, pk").translated()?;
+    let names = select.query_map([], |row| rows::text(row, 0)).translated()?;
+    names.collect::<rusqlite::Result<_>>().translated()
+}
+
 /// Stores a key.
 pub(crate) fn create(connection: &Connection, key: &NewApiKey) -> StoreResult<()> {
     connection

@@ -27,7 +27,6 @@ mod delivered;
 mod describe;
 mod engine;
 mod erase;
-mod erasures;
 mod events;
 mod expiry;
 mod failure;

@@ -1,5 +1,5 @@
-//! The maintenance thread: it sends notices of changes, renews leases, finds dead owners, empties the log, writes the
-//! search index and wakes the followers of events.
+//! The maintenance thread: it sends notices of changes, renews leases, finds dead owners, empties the log, overwrites
+//! what was erased, writes the search index and wakes the followers of events.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use herma_model::Timestamp;
 use rusqlite::Connection;
 use tokio::sync::watch;
 
+use crate::erase::{receipts, scrub};
 use crate::failure::{StoreResult, Translate};
 use crate::instance::{Instance, NOBODY};
 use crate::notices::{Notices, Owner};
@@ -54,6 +55,15 @@ pub(crate) struct Maintenance {
     pub(crate) stop: Arc<AtomicBool>,
 }
 
+/// Receipts whose text is in no page any more, but may be in the log.
+#[derive(Clone, Copy)]
+struct Scrubbed {
+    /// The newest of them.
+    receipts: i64,
+    /// They are done when the log was truncated after this many deletions.
+    total: u64,
+}
+
 impl Maintenance {
     pub(crate) fn start(self) -> std::io::Result<JoinHandle<()>> {
         std::thread::Builder::new().name("herma-maintenance".into()).spawn(move || self.run())
@@ -63,6 +73,7 @@ impl Maintenance {
         let (mut asked, mut swept, mut forgot) = (Instant::now(), Instant::now(), Instant::now());
         let (mut seen, mut followed) = (None, None);
         let mut emptied = Instant::now();
+        let mut scrubbing = None;
         let mut indexer = Indexer::new();
         self.sweep();
         self.forget_old_keys();
@@ -72,9 +83,13 @@ impl Maintenance {
             if log > LOG_LIMIT && self.pages_to_copy() > LOG_PAGES {
                 self.checkpoint();
             }
-            if (log > LARGE_LOG || self.writer.erasures.is_due()) && emptied.elapsed() >= EMPTY_AGAIN {
+            scrubbing = scrubbing.and_then(|scrubbed| self.mark_scrubbed(scrubbed));
+            if emptied.elapsed() >= EMPTY_AGAIN {
                 emptied = Instant::now();
-                self.empty_log();
+                scrubbing = scrubbing.or_else(|| self.scrub());
+                if log > LARGE_LOG || self.writer.erasures.is_due() {
+                    self.empty_log();
+                }
             }
             if swept.elapsed() >= SWEEP {
                 swept = Instant::now();
@@ -98,7 +113,49 @@ impl Maintenance {
         }
         // Truncate now: other processes may keep the log open, and do not know what was deleted here.
         if self.writer.erasures.is_due() {
+            if self.writer.erasures.needs_scrub() {
+                self.scrub_pages();
+            }
             self.empty_log();
+        }
+    }
+
+    /// Marks receipts as done if the log was truncated after their pages were overwritten. Else returns them again.
+    fn mark_scrubbed(&self, scrubbed: Scrubbed) -> Option<Scrubbed> {
+        if !self.writer.erasures.is_done(scrubbed.total) {
+            return Some(scrubbed);
+        }
+        self.background(move |connection, _| receipts::mark_scrubbed(connection, scrubbed.receipts));
+        None
+    }
+
+    /// Overwrites old copies of deleted text, if a deletion of this process or a receipt of any process needs it.
+    /// Returns the receipts that then wait for the log.
+    fn scrub(&self) -> Option<Scrubbed> {
+        let erasures = &self.writer.erasures;
+        let receipts = receipts::ready_to_scrub(&self.connection).ok().flatten();
+        if receipts.is_none() && !erasures.needs_scrub() {
+            return None;
+        }
+        // A log that was truncated before the pages were overwritten does not count.
+        erasures.add();
+        let total = self.scrub_pages()?;
+        receipts.map(|receipts| Scrubbed { receipts, total })
+    }
+
+    /// Overwrites old copies of deleted text. Returns how many deletions that was for; `None` if it failed.
+    fn scrub_pages(&self) -> Option<u64> {
+        let total = self.writer.erasures.total();
+        match scrub::scrub(&self.connection) {
+            Ok(pages) => {
+                tracing::debug!(pages, "unused parts of pages overwritten");
+                self.writer.erasures.mark_scrubbed(total);
+                Some(total)
+            }
+            Err(error) => {
+                tracing::warn!(%error, "erased text could not be overwritten yet; it is tried again");
+                None
+            }
         }
     }
 

@@ -189,6 +189,22 @@ pub(crate) fn forget_conversation(connection: &Connection, conversation: i64) ->
     remove_all(connection, tenant, "m.conversation_pk = ?1", params![conversation])
 }
 
+/// Leaves all facts that come from a conversation without a conversation.
+pub(crate) fn leave_conversation(connection: &Connection, conversation: i64) -> StoreResult<()> {
+    connection
+        .prepare_cached(
+            "UPDATE memories SET conversation_pk = NULL WHERE conversation_pk = ?1 AND conversation_pk IS NOT NULL",
+        )
+        .and_then(|mut update| update.execute([conversation]))
+        .map(drop)
+        .translated()
+}
+
+/// Deletes all facts of a tenant. Returns how many there were.
+pub(crate) fn forget_tenant(connection: &Connection, tenant: TenantId) -> StoreResult<u64> {
+    remove_all(connection, tenant, "m.tenant_pk = ?1", params![tenant.0])
+}
+
 fn remove_all(
     connection: &Connection,
     tenant: TenantId,

@@ -29,7 +29,7 @@ use rusqlite::Connection;
 pub(crate) use self::job::{Answer, Callback, JobOutcome, WhenUnavailable};
 use self::job::{Job, Work};
 use self::write_connection::{Syncing, WriteConnection};
-use crate::erasures::Erasures;
+use crate::erase::counts::Erasures;
 use crate::instance::Instance;
 use crate::sync::{self, Log};
 

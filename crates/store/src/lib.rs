@@ -9,6 +9,7 @@ pub mod compaction;
 pub mod contract;
 pub mod conversations;
 pub mod copy;
+pub mod erasure;
 mod error;
 pub mod events;
 pub mod history;
@@ -42,6 +43,7 @@ pub use conversations::{
     NewConversation, Rewind, RewindOutcome, RewindPoint,
 };
 pub use copy::{Copying, Restoration, RestoreIntent, RestoreOutcome};
+pub use erasure::{AskedBy, EraseOutcome, Erasure, ErasureReceipt, Facts, Removed, TenantName};
 pub use error::StoreError;
 pub use events::{Event, EventPage, EventsFrom, KEPT_EVENTS};
 pub use history::{ExpectedHistory, FoundHistory, HistoryEnds, HistoryScope, MOST_RESEMBLING, Resembling};

@@ -6,8 +6,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use herma_model::alias::Namespace;
 use herma_model::{
-    Alias, ApiKeyId, ApprovalChoice, ChildAnswer, Compaction, CompactionId, ConversationId, Cost, EndReason, Memory,
-    MemoryId, Message, MessageId, Principal, SessionKey, StopKind, TenantId, Timestamp, TurnFailure, TurnId, Usage,
+    Alias, ApiKeyId, ApprovalChoice, ChildAnswer, Compaction, CompactionId, ConversationId, Cost, EndReason, ErasureId,
+    Memory, MemoryId, Message, MessageId, Principal, SessionKey, StopKind, TenantId, Timestamp, TurnFailure, TurnId,
+    Usage,
 };
 use tokio::sync::watch;
 
@@ -20,6 +21,7 @@ use crate::conversations::{
     Rewind, RewindOutcome,
 };
 use crate::copy::{Copying, Restoration, RestoreOutcome};
+use crate::erasure::{AskedBy, EraseOutcome, Erasure, ErasureReceipt, Facts};
 use crate::error::StoreError;
 use crate::events::{EventPage, EventsFrom};
 use crate::history::{FoundHistory, HistoryEnds, HistoryScope, Resembling};
@@ -78,6 +80,12 @@ use crate::usage::Spent;
 pub trait Store: Send + Sync + 'static {
     /// Returns the tenant of this name. Makes it if it is new.
     async fn ensure_tenant(&self, name: &str, now: Timestamp) -> Result<TenantId, StoreError>;
+
+    /// The names of all tenants, oldest first; for the operator's terminal.
+    async fn tenants(&self) -> Result<Vec<Arc<str>>, StoreError>;
+
+    /// The tenant of this name, if there is one.
+    async fn find_tenant(&self, name: &str) -> Result<Option<TenantId>, StoreError>;
 
     /// Stores a key.
     async fn create_key(&self, key: NewApiKey) -> Result<(), StoreError>;
@@ -288,16 +296,41 @@ pub trait Store: Send + Sync + 'static {
     /// Reopens an ended conversation. Durable when it returns.
     async fn reopen(&self, scope: &Scope, alias: &Alias, now: Timestamp) -> Result<EndOutcome, StoreError>;
 
-    /// Deletes the conversation a name leads to, with all its names, turns and responses. Names that a client chose can
-    /// be used again; other names lead nowhere. A parked turn is deleted too. The part that inheriting branches need
-    /// stays, readable by them only, unless they are deleted too. Durable when it returns.
+    /// Erases conversations with all their names, turns and responses, and reads the store again to see what is left.
+    /// Names that a client chose can be used again; other names lead nowhere. A parked turn is erased too. The part
+    /// that inheriting branches need stays, readable by them only, unless they are erased too.
+    ///
+    /// A conversation with its descendants is erased in one transaction. A session key or a tenant takes several, so
+    /// that other writers do not wait for all of it. Durable when it returns.
+    async fn erase(
+        &self,
+        scope: &Scope,
+        what: Erasure,
+        by: AskedBy,
+        now: Timestamp,
+    ) -> Result<EraseOutcome, StoreError>;
+
+    /// The receipt of an erasure, with what is pending now. A caller that may not use every session key is shown only
+    /// what it has asked for itself. The store keeps the newest [`crate::erasure::KEPT_RECEIPTS`] of a tenant.
+    async fn erasure(&self, scope: &Scope, by: AskedBy, id: ErasureId) -> Result<Option<ErasureReceipt>, StoreError>;
+
+    /// Erases one conversation, as [`Store::erase`] does, and says only which one it was.
     async fn delete(
         &self,
         scope: &Scope,
         alias: &Alias,
         children: Children,
         now: Timestamp,
-    ) -> Result<DeleteOutcome, StoreError>;
+    ) -> Result<DeleteOutcome, StoreError> {
+        let erasure = Erasure::Conversation(alias.clone(), children, Facts::Erase);
+        Ok(match self.erase(scope, erasure, AskedBy(None), now).await? {
+            EraseOutcome::Erased(receipt) => {
+                receipt.conversation.map_or(DeleteOutcome::NotFound, DeleteOutcome::Deleted)
+            }
+            EraseOutcome::Busy(turn) => DeleteOutcome::Busy(turn),
+            EraseOutcome::NotFound => DeleteOutcome::NotFound,
+        })
+    }
 
     /// The conversation a name leads to, described at its head, or at the session with exactly this name.
     async fn conversation(&self, scope: &Scope, alias: &Alias, pin: Pin)

@@ -1,7 +1,9 @@
-//! Herma's own resources as JSON: sessions, their messages and compactions, facts, tools, and search results.
+//! Herma's own resources as JSON: sessions, their messages and compactions, facts, tools, receipts of erasures, and
+//! search results.
 
 mod compact_request;
 mod compaction;
+mod erasure;
 mod lineage;
 mod memory;
 mod message;
@@ -15,11 +17,12 @@ use herma_model::Timestamp;
 
 pub use compact_request::{CompactRequest, UndoRequest};
 pub use compaction::{CompactionPreview, CompactionRow};
+pub use erasure::ErasureObject;
 pub use lineage::{GraphEdge, GraphNode, LineageGraph};
 pub use memory::{ChangeMemory, CreateMemory, ForgottenMemory, MemoryRow, memory_text};
 pub use message::MessageRow;
 pub use search::{Marks, SearchRow, moment};
-pub use session::{DeletedSession, SessionRow, metadata};
+pub use session::{SessionRow, metadata};
 pub use session_request::{BranchSession, ChangeSession, CreateSession, RewindSession, title};
 pub use tool::ToolRow;
 

@@ -1,7 +1,7 @@
-//! Changes a conversation: its title and metadata, ended or open, deleted.
+//! Changes a conversation: its title and metadata, ended or open.
 
-use herma_model::{Alias, ConversationId, EndReason};
-use herma_store::{Change, Children, ConversationRow, DeleteOutcome, EndOutcome};
+use herma_model::{Alias, EndReason};
+use herma_store::{Change, ConversationRow, EndOutcome};
 
 use super::Sessions;
 use crate::error::GatewayError;
@@ -23,16 +23,6 @@ impl Sessions<'_> {
     /// Opens an ended conversation again. One that is open stays as it is. Durable when it returns.
     pub async fn reopen(&self, alias: &Alias) -> Result<ConversationRow, GatewayError> {
         ended(self.store.reopen(&self.scope, alias, mint::now()).await?)
-    }
-
-    /// Deletes a conversation, alone or with the conversations that came from it. Messages that branches inherit stay
-    /// for them. Durable when it returns.
-    pub async fn delete(&self, alias: &Alias, children: Children) -> Result<ConversationId, GatewayError> {
-        match self.store.delete(&self.scope, alias, children, mint::now()).await? {
-            DeleteOutcome::Deleted(id) => Ok(id),
-            DeleteOutcome::Busy(running) => Err(GatewayError::busy(running)),
-            DeleteOutcome::NotFound => Err(GatewayError::unknown()),
-        }
     }
 }
 

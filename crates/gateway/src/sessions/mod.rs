@@ -2,7 +2,8 @@
 //!
 //! - [`read`]: rows, messages, what the model is shown, where they come from, what happened to them.
 //! - [`create`], [`branch`]: make conversations.
-//! - [`change`]: a title, metadata, archived or not; ended and opened again; deleted.
+//! - [`change`]: a title, metadata, archived or not; ended and opened again.
+//! - [`erase`]: deletes a conversation, or all of a session key.
 //! - [`messages`]: pins or removes single messages.
 //! - [`rewind`]: goes back to an earlier message, and undoes that.
 //! - [`naming`]: which conversation a request names.
@@ -14,6 +15,7 @@
 mod branch;
 mod change;
 mod create;
+mod erase;
 mod messages;
 mod naming;
 mod read;

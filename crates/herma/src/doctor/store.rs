@@ -66,6 +66,9 @@ fn keys(config: &Config, valid: usize) -> Check {
         (true, ..) => {
             Check::warning(KEYS, "are not asked for (`server.no_auth`); every program on this machine is let in")
         }
+        (false, Some(key), _) if setup::weak_key(key.expose()).is_some() => {
+            Check::problem(KEYS, setup::weak_key(key.expose()).unwrap_or_default())
+        }
         (false, Some(_), 0) => Check::ok(KEYS, "HERMA_API_KEY is set"),
         (false, Some(_), valid) => Check::ok(KEYS, format!("HERMA_API_KEY is set; valid ones in the store: {valid}")),
         (false, None, 0) if listen.is_loopback() => Check::ok(KEYS, "none yet; the first start makes one"),

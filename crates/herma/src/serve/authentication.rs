@@ -10,6 +10,7 @@ use herma_http::Authentication;
 use herma_store::Store;
 
 use super::first_key;
+use crate::setup;
 
 /// Decides how requests are authenticated. `address` is the one that the server really listens on, after name
 /// resolution.
@@ -26,6 +27,9 @@ pub(super) async fn set_up(
         return Ok(Authentication::None(access::default_principal(&**store).await?));
     }
     let configured = config.api_key.as_ref().map(Secret::expose);
+    if let Some(why) = configured.and_then(setup::weak_key) {
+        bail!("{why}");
+    }
     if configured.is_none() && store.keys().await?.iter().all(|key| key.revoked_at.is_some()) {
         if !is_loopback {
             bail!(

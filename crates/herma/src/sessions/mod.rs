@@ -74,7 +74,8 @@ pub(crate) fn run(common: Common, command: SessionsCommand) -> anyhow::Result<Ex
             on_session(common, &session, async |sessions, alias| archive::unarchive(sessions, alias, &session).await)
         }
         SessionsCommand::Delete(flags) => {
-            on_sessions(common, &flags.session.shared.tenant, async |sessions| delete::delete(sessions, &flags).await)
+            let tenant = &flags.session.shared.tenant;
+            on_store(common, tenant, async |store, operator| delete::delete(store, operator, &flags).await)
         }
         SessionsCommand::Compact(flags) => compact::run(common, flags),
         SessionsCommand::Compactions(session) => {

@@ -8,6 +8,7 @@ mod gateway;
 mod model_servers;
 mod store;
 mod tools;
+mod weak_key;
 
 use std::future::Future;
 
@@ -21,6 +22,7 @@ pub(crate) use gateway::{gateway_settings, http_settings, window_line};
 pub(crate) use model_servers::ConfiguredServers;
 pub(crate) use store::{open_existing_store, open_store, sqlite_path};
 pub(crate) use tools::{servers as tool_servers, tool_settings};
+pub(crate) use weak_key::weak_key;
 
 /// Reads the configuration.
 pub(crate) fn load(common: Common, flags: Overrides) -> anyhow::Result<Loaded> {

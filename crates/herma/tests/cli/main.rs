@@ -17,6 +17,7 @@ mod redacted;
 mod serve;
 mod sessions;
 mod store;
+mod tenants;
 mod tools;
 #[cfg(target_os = "linux")]
 mod typed;

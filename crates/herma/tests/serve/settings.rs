@@ -13,20 +13,26 @@ fn serve(upstream: &ScriptedUpstream) -> Launch {
     Launch::serve(env!("CARGO_BIN_EXE_herma")).upstream(&upstream.base_url())
 }
 
+/// Every header that a page may send to Herma, and one that SDKs add.
+const REQUEST_HEADERS: &str = "authorization,content-type,x-hermes-session-id,x-hermes-conversation-id,\
+x-hermes-session-key,x-hermes-turn-policy,x-hermes-memory,x-hermes-tools,x-hermes-session-kind,\
+x-hermes-on-disconnect,x-hermes-events,idempotency-key,x-request-id,traceparent,if-match,last-event-id,\
+x-stainless-lang";
+
 #[tokio::test]
 async fn pages_of_configured_origins_can_send_and_read_every_header() {
     let upstream = ScriptedUpstream::start().await;
     let herma = serve(&upstream).env("HERMA_SERVER__CORS_ORIGINS", "http://app.example").start().await;
     let preflight = |origin: &'static str| {
-        Client::new(herma.base_url()).header("origin", origin).header("access-control-request-method", "POST").header(
-            "access-control-request-headers",
-            "authorization,x-hermes-session-id,x-hermes-events,x-stainless-lang",
-        )
+        Client::new(herma.base_url())
+            .header("origin", origin)
+            .header("access-control-request-method", "POST")
+            .header("access-control-request-headers", REQUEST_HEADERS)
     };
     let allowed = preflight("http://app.example").send_json("OPTIONS", CHAT, &json!({})).await;
     assert_eq!(allowed.header("access-control-allow-origin"), Some("http://app.example"));
     let headers = allowed.header("access-control-allow-headers").unwrap();
-    for name in ["x-hermes-session-id", "x-hermes-events", "x-stainless-lang"] {
+    for name in REQUEST_HEADERS.split(',') {
         assert!(headers.contains(name), "{name} in {headers}");
     }
     let methods = allowed.header("access-control-allow-methods").unwrap();
@@ -38,10 +44,54 @@ async fn pages_of_configured_origins_can_send_and_read_every_header() {
     let answer = page.post_json(CHAT, &chat(&[user("hi")])).await;
     answer.expect(200);
     let exposed = answer.header("access-control-expose-headers").unwrap();
-    for name in
-        ["x-hermes-session-id", "x-hermes-conversation-id", "x-hermes-session-key", "x-request-id", "retry-after"]
-    {
+    for name in [
+        "x-hermes-session-id",
+        "x-hermes-conversation-id",
+        "x-hermes-session-key",
+        "x-request-id",
+        "etag",
+        "retry-after",
+        "x-should-retry",
+    ] {
         assert!(exposed.contains(name), "{name} in {exposed}");
+    }
+}
+
+#[tokio::test]
+async fn every_answer_tells_browsers_not_to_cache_guess_frame_or_run_it() {
+    let upstream = ScriptedUpstream::start().await;
+    let herma = serve(&upstream).start().await;
+    let client = herma.client();
+    let answers = [
+        client.post_json(CHAT, &chat(&[user("hi")])).await,
+        client.get("/api/sessions").await,
+        client.get("/openapi.json").await,
+        client.get("/metrics").await,
+        client.get("/health").await,
+        client.get("/nowhere").await,
+        client.send_json("PATCH", CHAT, &json!({})).await,
+        Client::new(herma.base_url()).get("/api/sessions").await,
+    ];
+    for answer in answers {
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{}", answer.status);
+        assert_eq!(answer.header("cache-control"), Some("no-store"), "{}", answer.status);
+        assert_eq!(answer.header("x-frame-options"), Some("DENY"), "{}", answer.status);
+        assert_eq!(answer.header("referrer-policy"), Some("no-referrer"), "{}", answer.status);
+        let policy = answer.header("content-security-policy").unwrap();
+        assert!(policy.contains("default-src 'none'"), "{policy}");
+    }
+    let stream = client.post_stream(CHAT, &crate::support::streamed(chat(&[user("hi")]))).await;
+    assert_eq!(stream.header("x-content-type-options"), Some("nosniff"));
+    assert_eq!(stream.header("cache-control"), Some("no-cache"), "proxies must not hold a stream back");
+}
+
+#[tokio::test]
+async fn a_configured_key_that_can_be_guessed_is_refused() {
+    let upstream = ScriptedUpstream::start().await;
+    for key in ["hunter2", "aaaaaaaaaaaaaaaa"] {
+        let Err(ended) = serve(&upstream).key(key).try_start().await else { panic!("it started with {key}") };
+        assert!(ended.stderr.contains("HERMA_API_KEY can be guessed: it needs at least 8"), "{}", ended.stderr);
+        assert!(!ended.stderr.contains(key), "{}", ended.stderr);
     }
 }
 

@@ -108,6 +108,8 @@ fn features(app: &Shared) -> Value {
         "stream_events_header": "X-Hermes-Events",
         "cors": !app.settings.cors_origins.is_empty(),
     });
+    // `json!` takes no more fields at once.
+    features["erasure_receipts"] = json!(true);
     let has_tools = !app.gateway.settings().tools.offer_nothing();
     for name in WITH_TOOLS {
         features[name] = json!(has_tools);

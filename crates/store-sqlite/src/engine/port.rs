@@ -8,30 +8,33 @@ use async_trait::async_trait;
 use herma_model::alias::Namespace;
 use herma_model::copy::Piece;
 use herma_model::{
-    Alias, ApiKeyId, ApprovalChoice, ChildAnswer, Compaction, CompactionId, ConversationId, Cost, EndReason, Memory,
-    MemoryId, Message, MessageId, Principal, SessionKey, StopKind, TenantId, Timestamp, TurnFailure, TurnId, Usage,
+    Alias, ApiKeyId, ApprovalChoice, ChildAnswer, Compaction, CompactionId, ConversationId, Cost, EndReason, ErasureId,
+    Memory, MemoryId, Message, MessageId, Principal, SessionKey, StopKind, TenantId, Timestamp, TurnFailure, TurnId,
+    Usage,
 };
 use herma_store::{
-    Admission, AdmitOutcome, AnswerOutcome, ApiKeyRow, Append, BranchOutcome, Change, Children, Commit, Committed,
-    CompactOutcome, ConversationRow, Copying, CreateOutcome, DeleteOutcome, Durability, EndOutcome, EventPage,
-    EventsFrom, Expired, Extent, FailedCompaction, FoundHistory, Grant, HistoryEnds, HistoryScope, Import,
-    ImportOutcome, KeyHash, Lease, LedgerPage, LineageOutcome, LineageRange, ListFilter, MadeTitle, MemoryFilter,
-    MemoryPage, MemoryQuery, MessagePage, MessageRange, NewApiKey, NewBranch, NewCompaction, NewConversation,
-    NewMemory, Notice, Page, Park, Pin, PinOutcome, Question, Receipt, Remembered, Resembling, Restoration,
-    RestoreIntent, RestoreOutcome, Resumed, Rewind, RewindOutcome, Rewrite, RewriteOutcome, Scope, Search, SearchPage,
-    Snapshot, Spent, StatelessTurn, StopOutcome, Store, StoreError, StreamedOutput, StreamedPart, StreamedThrough,
-    Subscription, TurnRecord, Undo, UndoOutcome, receipt,
+    Admission, AdmitOutcome, AnswerOutcome, ApiKeyRow, Append, AskedBy, BranchOutcome, Change, Commit, Committed,
+    CompactOutcome, ConversationRow, Copying, CreateOutcome, Durability, EndOutcome, EraseOutcome, Erasure,
+    ErasureReceipt, EventPage, EventsFrom, Expired, Extent, FailedCompaction, FoundHistory, Grant, HistoryEnds,
+    HistoryScope, Import, ImportOutcome, KeyHash, Lease, LedgerPage, LineageOutcome, LineageRange, ListFilter,
+    MadeTitle, MemoryFilter, MemoryPage, MemoryQuery, MessagePage, MessageRange, NewApiKey, NewBranch, NewCompaction,
+    NewConversation, NewMemory, Notice, Page, Park, Pin, PinOutcome, Question, Receipt, Remembered, Resembling,
+    Restoration, RestoreIntent, RestoreOutcome, Resumed, Rewind, RewindOutcome, Rewrite, RewriteOutcome, Scope, Search,
+    SearchPage, Snapshot, Spent, StatelessTurn, StopOutcome, Store, StoreError, StreamedOutput, StreamedPart,
+    StreamedThrough, Subscription, TurnRecord, Undo, UndoOutcome, receipt,
 };
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{SqliteStore, noted_or_logged};
+use crate::erase::receipts;
+use crate::erase::steps::{Erasing, Step};
 use crate::search::indexer::BatchLimit;
 use crate::writer::{Answer, Callback, JobOutcome, WhenUnavailable};
 use crate::{
-    admissions, admit, approvals, branch, commit, compact, copy, delegates, describe, erase, events, expiry, family,
-    grants, histories, import, keys, ledger, list, listing, maintenance, memories, park, pins, queue, remember,
-    retract, retry, rewind, rewrite, search, snapshot, stop, takeover, title, transcript, turns, undo, usage,
+    admissions, admit, approvals, branch, commit, compact, copy, delegates, describe, events, expiry, family, grants,
+    histories, import, keys, ledger, list, listing, maintenance, memories, park, pins, queue, remember, retract, retry,
+    rewind, rewrite, search, snapshot, stop, takeover, title, transcript, turns, undo, usage,
 };
 
 #[async_trait]
@@ -43,6 +46,15 @@ impl Store for SqliteStore {
             return Ok(found);
         }
         self.write_beside_turns(move |connection, _| keys::ensure_tenant(connection, &name, now)).await
+    }
+
+    async fn tenants(&self) -> Result<Vec<Arc<str>>, StoreError> {
+        self.readers.read(keys::tenants).await
+    }
+
+    async fn find_tenant(&self, name: &str) -> Result<Option<TenantId>, StoreError> {
+        let name = name.to_owned();
+        self.readers.read(move |connection| keys::find_tenant(connection, &name)).await
     }
 
     async fn create_key(&self, key: NewApiKey) -> Result<(), StoreError> {
@@ -299,14 +311,14 @@ impl Store for SqliteStore {
 
     async fn forget_response(&self, scope: &Scope, turn: TurnId) -> Result<bool, StoreError> {
         let scope = scope.clone();
-        self.erase(move |connection, _| turns::forget_response(connection, &scope, turn)).await
+        self.write_erasing(move |connection, _| turns::forget_response(connection, &scope, turn)).await
     }
 
     async fn expire_responses(&self, before: Timestamp) -> Result<Expired, StoreError> {
         if !self.readers.read(expiry::is_due).await? {
             return Ok(Expired { responses: 0, is_all: true });
         }
-        self.erase(move |connection, _| expiry::step(connection, before)).await
+        self.write_erasing(move |connection, _| expiry::step(connection, before)).await
     }
 
     async fn stop_requests(&self) -> Result<Vec<(TurnId, StopKind)>, StoreError> {
@@ -377,15 +389,43 @@ impl Store for SqliteStore {
         self.write(move |connection, instance| describe::end(connection, instance, &scope, &alias, None, now)).await
     }
 
-    async fn delete(
+    async fn erase(
         &self,
         scope: &Scope,
-        alias: &Alias,
-        children: Children,
+        what: Erasure,
+        by: AskedBy,
         now: Timestamp,
-    ) -> Result<DeleteOutcome, StoreError> {
-        let (scope, alias) = (scope.clone(), alias.clone());
-        self.erase(move |connection, instance| erase::delete(connection, instance, &scope, &alias, children, now)).await
+    ) -> Result<EraseOutcome, StoreError> {
+        let mut erasing = Erasing::new(scope, what, by, now);
+        loop {
+            let step;
+            (erasing, step) = self
+                .write_erasing(move |connection, instance| {
+                    let step = erasing.step(connection, instance)?;
+                    Ok((erasing, step))
+                })
+                .await?;
+            match step {
+                Step::Again => {}
+                Step::Done => break,
+                Step::Busy(turn) => return Ok(EraseOutcome::Busy(turn)),
+                Step::Nothing => return Ok(EraseOutcome::NotFound),
+            }
+        }
+        let Erasing { id, trace, conversation, .. } = erasing;
+        let found = self.readers.read(move |connection| trace.find_leftovers(connection)).await?;
+        let receipt = self
+            .write_beside_turns(move |connection, _| {
+                receipts::settle(connection, id, found)?;
+                receipts::own(connection, id)
+            })
+            .await?;
+        Ok(EraseOutcome::Erased(ErasureReceipt { conversation, ..receipt }))
+    }
+
+    async fn erasure(&self, scope: &Scope, by: AskedBy, id: ErasureId) -> Result<Option<ErasureReceipt>, StoreError> {
+        let scope = scope.clone();
+        self.readers.read(move |connection| receipts::find(connection, &scope, by, id)).await
     }
 
     async fn conversation(
@@ -496,17 +536,17 @@ impl Store for SqliteStore {
         now: Timestamp,
     ) -> Result<Option<Memory>, StoreError> {
         let scope = scope.clone();
-        self.erase(move |connection, _| memories::change(connection, &scope, id, &text, now)).await
+        self.write_erasing(move |connection, _| memories::change(connection, &scope, id, &text, now)).await
     }
 
     async fn forget_memory(&self, scope: &Scope, id: MemoryId) -> Result<bool, StoreError> {
         let scope = scope.clone();
-        self.erase(move |connection, _| memories::forget(connection, &scope, id)).await
+        self.write_erasing(move |connection, _| memories::forget(connection, &scope, id)).await
     }
 
     async fn forget_memories(&self, scope: &Scope, session_key: &SessionKey) -> Result<u64, StoreError> {
         let (scope, session_key) = (scope.clone(), session_key.clone());
-        self.erase(move |connection, _| memories::forget_key(connection, &scope, &session_key)).await
+        self.write_erasing(move |connection, _| memories::forget_key(connection, &scope, &session_key)).await
     }
 
     async fn remember(&self, query: MemoryQuery) -> Result<Remembered, StoreError> {
@@ -514,7 +554,7 @@ impl Store for SqliteStore {
     }
 
     async fn rewrite(&self, rewrite: Rewrite) -> Result<RewriteOutcome, StoreError> {
-        self.erase(move |connection, instance| rewrite::rewrite(connection, instance, &rewrite)).await
+        self.write_erasing(move |connection, instance| rewrite::rewrite(connection, instance, &rewrite)).await
     }
 
     async fn rewind(&self, rewind: Rewind) -> Result<RewindOutcome, StoreError> {

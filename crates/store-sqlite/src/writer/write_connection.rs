@@ -16,7 +16,7 @@ use rusqlite::Connection;
 
 use super::job::{Run, Work};
 use super::{Callback, JobOutcome};
-use crate::erasures::Erasures;
+use crate::erase::counts::Erasures;
 use crate::failure::{StoreResult, Translate};
 use crate::instance::{Instance, Mark};
 use crate::open::BUSY_TIMEOUT;

@@ -1,6 +1,6 @@
 //! A session, as `GET /api/sessions` lists it.
 
-use herma_model::{ConversationFacts, ConversationId, Cost, EndReason, Provenance, SessionFacts, Timestamp, Usage};
+use herma_model::{ConversationFacts, Cost, EndReason, Provenance, SessionFacts, Timestamp, Usage};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::value::RawValue;
@@ -93,19 +93,4 @@ impl Serialize for SessionRow<'_> {
 /// Stored metadata, for a row. `None` if the text is not JSON.
 pub fn metadata(text: &str) -> Option<&RawValue> {
     serde_json::from_str(text).ok()
-}
-
-/// The answer to the deletion of a conversation.
-#[derive(Debug, Serialize)]
-pub struct DeletedSession {
-    id: ConversationId,
-    object: &'static str,
-    deleted: bool,
-}
-
-impl DeletedSession {
-    /// Makes the answer for this conversation.
-    pub const fn new(id: ConversationId) -> Self {
-        Self { id, object: "session.deleted", deleted: true }
-    }
 }

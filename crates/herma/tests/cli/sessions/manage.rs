@@ -152,7 +152,8 @@ fn nothing_is_deleted_without_consent() {
 fn a_conversation_is_deleted_alone_or_with_what_came_from_it() {
     let terminal = three();
     let deleted = json(&terminal.sessions("delete recipe --yes --json"));
-    assert_eq!((&deleted["object"], &deleted["deleted"]), (&"session.deleted".into(), &true.into()));
+    assert_eq!((&deleted["object"], &deleted["removed"]["conversations"]), (&"erasure".into(), &1.into()));
+    assert_eq!((&deleted["left"], &deleted["pending"]), (&0.into(), &0.into()), "{deleted}");
     terminal.sessions("delete trip --yes").answer();
     let again = terminal.sessions("delete trip --yes");
     assert!(again.stderr.contains("no conversation is known by trip;"), "{}", again.stderr);
@@ -163,7 +164,8 @@ fn a_conversation_is_deleted_alone_or_with_what_came_from_it() {
     exit 0
     --- stdout
     --- stderr
-    trip-by-train is deleted
+    trip-by-train is deleted: 2 conversations, 2 messages, 1 turn
+    no file has the text any more
     ");
     assert_eq!(terminal.sessions("list --json").answer(), "");
 }

@@ -7,7 +7,7 @@ use axum::extract::{Query, Request, State};
 use axum::response::Response;
 use herma_gateway::{ConversationRef, NewSession, rows};
 use herma_model::Principal;
-use herma_store::{Change, Children, ListFilter, Pin};
+use herma_store::{Change, Children, Facts, ListFilter, Pin};
 use herma_wire::conversations::{self, CreateConversation, UpdateConversation};
 use http::HeaderMap;
 
@@ -24,7 +24,7 @@ use crate::path::Named;
 use crate::query::Parameters;
 use crate::revision;
 use crate::routes::responses::named_items;
-use crate::routes::sessions::{alias, cursor};
+use crate::routes::sessions::{alias, cursor, unknown};
 
 /// `POST /v1/conversations`.
 pub(crate) async fn create(
@@ -97,6 +97,7 @@ pub(crate) async fn delete(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let sessions = revision::sessions(&app, &principal, &headers)?;
-    let deleted = sessions.delete(&alias(&name)?, Children::Keep).await?;
+    let receipt = sessions.delete(&alias(&name)?, Children::Keep, Facts::Erase).await?;
+    let deleted = receipt.conversation.ok_or_else(unknown)?;
     Ok(from_bytes(conversations::deleted_json(deleted)))
 }

@@ -1,14 +1,12 @@
-//! Creates, changes, ends, branches and deletes conversations.
-
-use std::collections::HashMap;
+//! Creates, changes, ends and branches conversations.
 
 use axum::Extension;
-use axum::extract::{Query, Request, State};
+use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use herma_gateway::{Field, GatewayError, InvalidRequest, NewFork, NewSession, Sessions};
 use herma_model::{Alias, Principal, SessionKey, SessionKind};
-use herma_store::{BranchPoint, Change, Children};
-use herma_wire::resource::{BranchSession, ChangeSession, CreateSession, DeletedSession};
+use herma_store::{BranchPoint, Change};
+use herma_wire::resource::{BranchSession, ChangeSession, CreateSession};
 use http::{HeaderMap, StatusCode};
 
 use super::{alias, row_response};
@@ -16,9 +14,7 @@ use crate::app::{Authentication, ORIGIN, Shared};
 use crate::body;
 use crate::error::ApiError;
 use crate::headers::SessionHeaders;
-use crate::json::Json;
 use crate::path::Named;
-use crate::query::Parameters;
 use crate::revision;
 
 /// `POST /api/sessions`.
@@ -86,25 +82,6 @@ pub(crate) async fn change(
     let change = Change { metadata, title, archived, ..Change::default() };
     let sessions = revision::sessions(&app, &principal, &parts.headers)?;
     Ok(row_response(&sessions.change(&name, change).await?))
-}
-
-/// `DELETE /api/sessions/{alias}`: deletes one conversation, or also all its descendants.
-pub(crate) async fn delete(
-    State(app): State<Shared>,
-    Extension(principal): Extension<Principal>,
-    Named(name): Named,
-    headers: HeaderMap,
-    query: Query<HashMap<String, String>>,
-) -> Result<Json<DeletedSession>, ApiError> {
-    let parameters = Parameters::of(query, &["children"])?;
-    let read = |word: &str| match word {
-        "keep" => Some(Children::Keep),
-        "delete" => Some(Children::Delete),
-        _ => None,
-    };
-    let children = parameters.parsed("children", read, "'keep' or 'delete'")?.unwrap_or_default();
-    let sessions = revision::sessions(&app, &principal, &headers)?;
-    Ok(Json(DeletedSession::new(sessions.delete(&alias(&name)?, children).await?)))
 }
 
 /// `POST /api/sessions/{alias}/end`: the conversation accepts no turns until it is reopened.

@@ -2,6 +2,7 @@
 
 mod chat;
 pub(crate) mod compactions;
+mod erase;
 mod lineage;
 mod list;
 mod manage;
@@ -22,11 +23,10 @@ use crate::request_log::Notes;
 use crate::revision::with_revision;
 
 pub(crate) use chat::{chat, chat_stream};
+pub(crate) use erase::{delete, erase_key, erasure};
 pub(crate) use lineage::lineage;
 pub(crate) use list::{cursor, list, of_key};
-pub(crate) use manage::{
-    branch, change, create, create_under_key, delete, end, refuse_without_auth, reopen, session_key,
-};
+pub(crate) use manage::{branch, change, create, create_under_key, end, refuse_without_auth, reopen, session_key};
 pub(crate) use messages::messages;
 pub(crate) use pin::{pin, unpin};
 pub(crate) use rewind::{restore, rewind};
