@@ -24,6 +24,16 @@ pub(crate) fn chaos(arguments: &[String]) -> ExitCode {
     exit("chaos", build_and_run(&build, "debug", "chaos-run", arguments))
 }
 
+/// Builds Herma as the tests do. Returns the path of the binary.
+pub(crate) fn herma() -> io::Result<PathBuf> {
+    let mut build = workspace::cargo();
+    build.args(["build", "--quiet", "--package", "herma", "--features", "herma/crash-points"]);
+    if !build.status()?.success() {
+        return Err(io::Error::other("herma could not be built"));
+    }
+    Ok(target_directory()?.join("debug").join("herma"))
+}
+
 fn exit(task: &str, done: io::Result<bool>) -> ExitCode {
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -47,7 +57,8 @@ fn build_and_run(build: &[&str], profile: &str, task: &str, arguments: &[String]
     Ok(run.status()?.success())
 }
 
-fn target_directory() -> io::Result<PathBuf> {
+/// Where cargo puts what it builds.
+pub(crate) fn target_directory() -> io::Result<PathBuf> {
     let mut metadata = workspace::cargo();
     metadata.args(["metadata", "--no-deps", "--format-version", "1"]);
     let metadata: Value = serde_json::from_str(&workspace::output(&mut metadata)?)?;

@@ -4,6 +4,7 @@
 //! provenance and the usage.
 
 use herma_model::{CompactionId, ConversationFacts, Summary};
+use herma_turn::words::summary_text;
 use herma_wire::chat::shown_text;
 
 use crate::agent::Agent;
@@ -107,7 +108,7 @@ fn update(id: CompactionId, status: CompactionStatus) -> CompactionUpdate {
 fn completed(id: CompactionId, summary: Option<&str>) -> CompactionUpdate {
     let done = update(id, CompactionStatus::Completed);
     match summary {
-        Some(text) => done.summary(vec![text_block(text)]),
+        Some(text) => done.summary(vec![text_block(summary_text(text))]),
         None => done,
     }
 }

@@ -25,7 +25,7 @@ impl Agent {
             .prompt_capabilities(PromptCapabilities::new().image(true).embedded_context(true))
             .mcp_capabilities(McpCapabilities::new().http(true))
             .session_capabilities(sessions)
-            .meta(hermes_meta(json!({ "sessionProvenance": true, "sessionKey": true })));
+            .meta(hermes_meta(json!({ "sessionProvenance": true, "sessionKey": true, "memory": true })));
         let info = Implementation::new("herma", self.settings.version).title("Herma".to_owned());
         let response = InitializeResponse::new(ProtocolVersion::V1).agent_capabilities(capabilities).agent_info(info);
         Answered::new(&response)

@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use herma_gateway::{AskWhere, Caller, ConversationRef, TurnRequest};
+use herma_gateway::{AskWhere, Caller, ConversationRef, MemoryUse, TurnRequest};
 use herma_model::alias::Namespace;
 use herma_store::ConversationRow;
+use serde_json::Value;
 
 use crate::agent::{Agent, Answered, Handled, ORIGIN};
 use crate::commands::Command;
 use crate::content::user_message;
-use crate::error::{of_session, request_cancelled};
+use crate::error::{bad_params, of_session, request_cancelled};
 use crate::in_flight::{Place, StopCause};
-use crate::schema::{ContentBlock, Error, PromptRequest, PromptResponse, StopReason};
+use crate::schema::{ContentBlock, Error, Meta, PromptRequest, PromptResponse, StopReason};
 use crate::session::OpenSession;
 use crate::turn::TurnTeller;
 
@@ -33,7 +34,8 @@ impl Agent {
                 None => Ok(Answered::new(&PromptResponse::new(StopReason::EndTurn))),
             };
         }
-        let turn = self.turn_request(&session, &row, &request.prompt)?;
+        let mut turn = self.turn_request(&session, &row, &request.prompt)?;
+        turn.options.memory = memory_use(request.meta.as_ref())?;
         self.deny_parked_turn(&session, &row).await?;
         if let Some(cause) = place.stop.cause() {
             return stopped(cause);
@@ -64,6 +66,17 @@ impl Agent {
         turn.options.approvals = AskWhere::ByTurn;
         turn.options.session_tools = Some(Arc::clone(&session.tools));
         Ok(turn)
+    }
+}
+
+/// How the turn uses long-term memory, by `_meta.hermes.memory`.
+fn memory_use(meta: Option<&Meta>) -> Result<MemoryUse, Error> {
+    let said = meta.and_then(|meta| meta.get("hermes")).and_then(|hermes| hermes.get("memory"));
+    match said {
+        None | Some(Value::Null) => Ok(MemoryUse::AsUsual),
+        Some(Value::Bool(false)) => Ok(MemoryUse::Off),
+        Some(Value::Bool(true)) => Ok(MemoryUse::On),
+        Some(_) => Err(bad_params("_meta.hermes.memory is neither true nor false")),
     }
 }
 

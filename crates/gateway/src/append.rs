@@ -19,6 +19,7 @@ use crate::input::repeated_output;
 use crate::live::LiveTurn;
 use crate::log::TurnLog;
 use crate::mint;
+use crate::recall::unrecorded;
 use crate::request::TurnRequest;
 use crate::run::{LeaseGuard, lost};
 use crate::running::history_after;
@@ -103,6 +104,7 @@ impl Gateway {
             cost: None,
             history,
             title: None,
+            recall: unrecorded(request, &running.facts).map(Arc::new),
             now: mint::now(),
         };
         let committed = match self.store.commit(commit).await {

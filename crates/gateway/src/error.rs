@@ -42,6 +42,8 @@ pub enum Missing {
     Item,
     /// A compaction of the conversation.
     Compaction,
+    /// A fact in long-term memory.
+    Memory,
 }
 
 /// Why a request got no answer.
@@ -58,6 +60,7 @@ pub enum GatewayError {
         Missing::Message => "no message of the conversation is known by this id",
         Missing::Item => "no item of this conversation is known by this id",
         Missing::Compaction => "no compaction of the conversation is known by this id",
+        Missing::Memory => "no memory is known by this id",
     })]
     NotFound(Missing),
     /// The session key is not the conversation's, or the caller may not use it.

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use herma_model::{CompactionId, ConversationId, MessageId, SessionId, Timestamp, TurnId};
+use herma_model::{CompactionId, ConversationId, MemoryId, MessageId, SessionId, Timestamp, TurnId};
 use uuid::Uuid;
 
 /// The time by this machine's clock.
@@ -30,4 +30,8 @@ pub(crate) fn compaction() -> CompactionId {
 /// The id of a summary. Messages of a turn have ids that are derived from the turn.
 pub(crate) fn summary() -> MessageId {
     MessageId::from_uuid(Uuid::now_v7())
+}
+
+pub(crate) fn memory() -> MemoryId {
+    MemoryId::from_uuid(Uuid::now_v7())
 }

@@ -97,6 +97,10 @@ impl Run<'_> {
         let tools = gateway.offer(self.request, &turn.session.facts).await;
         let rules = tools.rules(self.request);
         self.note_replacement(turn).await?;
+        if let Some(key) = turn.session.facts.session_key.clone() {
+            // On the heap, so that turns without a session key do not carry its state.
+            Box::pin(gateway.recall_into(self.request, turn, key)).await;
+        }
         let decided = match approvals {
             Some(approvals) => turn.decided_by_people(&approvals, &tools),
             None => turn.decided_by_request(&self.request.input.approvals, &tools),
@@ -336,6 +340,7 @@ impl Run<'_> {
             record,
             history,
             title,
+            recall: turn.unstored_recall(),
             now: mint::now(),
         };
         let committed = self.gateway.store.commit(commit).await;

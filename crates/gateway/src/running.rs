@@ -7,9 +7,10 @@ use herma_model::generation::Finish;
 use herma_model::tokens::Counted;
 use herma_model::{
     Alias, ApprovalChoice, Base, CallId, Decision, HistoryDigest, HistoryEnd, Message, MessageId, MessageStatus,
-    NewMessage, OwnCall, Payload, SessionKind, Step, TurnId, TurnState, Unanswered, Usage, Utterance, tool,
+    NewMessage, OwnCall, Payload, Recall, SessionKind, Step, TurnId, TurnState, Unanswered, Usage, Utterance, tool,
 };
 use herma_store::{Committed, Compacted, PendingApproval, Resumed, Revision, Running, Snapshot, TurnRecord};
+use herma_turn::words::put_before;
 use herma_turn::{Replacement, Transcript, build, truncated};
 use herma_wire::chat::answer_of;
 
@@ -50,6 +51,10 @@ pub(crate) struct RunningTurn {
     pub(crate) history: Option<HistoryDigest>,
     /// What its client has put in place of a part of the history. It is written before the model is called.
     pub(crate) replacement: Option<Box<Replacement>>,
+    /// What memory did for it. `None` without a session key.
+    pub(crate) recall: Option<Arc<Recall>>,
+    /// Whether that is stored.
+    recall_is_stored: bool,
 }
 
 impl RunningTurn {
@@ -95,7 +100,14 @@ impl RunningTurn {
             is_told: false,
             history,
             replacement,
+            recall: None,
+            recall_is_stored: false,
         }
+    }
+
+    /// What memory did for it, if that has to be written.
+    pub(crate) fn unstored_recall(&self) -> Option<Arc<Recall>> {
+        self.recall.clone().filter(|_| !self.recall_is_stored)
     }
 
     /// A parked turn that this process resumes, its record, and what people answered.
@@ -116,6 +128,8 @@ impl RunningTurn {
             |step: &&Step| step.stored_message().is_some_and(|message| message.attempt == turn.running.attempt);
         turn.appended = record.steps.iter().filter(is_own).count();
         turn.steps.clone_from(&record.steps);
+        turn.recall.clone_from(&record.recall);
+        turn.recall_is_stored = true;
         turn.before = Some(snapshot);
         (turn, record, approvals)
     }
@@ -178,6 +192,7 @@ impl RunningTurn {
     /// Adds messages that were appended to the state. `usage` is that of the model call that said them.
     pub(crate) fn appended(&mut self, committed: &Committed, usage: Option<Usage>) {
         self.appended += committed.messages.len();
+        self.recall_is_stored = true;
         self.running.version = committed.version;
         let snapshot = self.before.get_or_insert_with(|| first_snapshot(&self.running));
         snapshot.version = committed.version;
@@ -231,7 +246,7 @@ impl RunningTurn {
             Some(instructions) => std::slice::from_ref(instructions),
             None => self.new_system.as_deref().unwrap_or(stored),
         };
-        let context = match &self.before {
+        let mut context = match &self.before {
             Some(snapshot) => build(system, transcript(snapshot), running),
             None => {
                 let (messages, unanswered, begun_anew) = (&self.running.messages, HashMap::new(), HashMap::new());
@@ -243,6 +258,11 @@ impl RunningTurn {
                 )
             }
         };
+        if let Some(block) = self.recall.as_ref().and_then(|recall| recall.block.as_deref())
+            && let Some(question) = self.newest_question()
+        {
+            put_before(&mut context, &question.said.payload, block);
+        }
         match self.context_limit {
             Some(limit) => truncated(context, system.len(), limit),
             None => context,
@@ -271,6 +291,7 @@ impl RunningTurn {
         let mut snapshot = self.before.unwrap_or_else(|| first_snapshot(&self.running));
         snapshot.facts = self.running.facts;
         snapshot.version = committed.version;
+        snapshot.recall = self.recall;
         if let Some(system) = self.new_system {
             snapshot.system = system;
         }
@@ -343,6 +364,7 @@ fn first_snapshot(running: &Running) -> Snapshot {
         begun_anew: HashMap::new(),
         ended: false,
         history: None,
+        recall: None,
     }
 }
 

@@ -7,6 +7,7 @@ use herma_model::{Cost, Usage};
 
 use crate::budget::BudgetSettings;
 use crate::models::{Models, ResolvedModel, ServerId};
+use crate::recall::MemorySettings;
 use crate::tools::ToolSettings;
 
 /// When and how histories are summarised.
@@ -58,6 +59,8 @@ pub struct Settings {
     pub titles: Titling,
     /// Tools that Herma runs.
     pub tools: ToolSettings,
+    /// Long-term memory.
+    pub memory: MemorySettings,
     /// Token budgets.
     pub budgets: BudgetSettings,
     /// Most turns of this process at one time, waiting ones included.
@@ -104,10 +107,12 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
+    use herma_memory::RecallLimits;
     use herma_model::Price;
 
     use super::*;
     use crate::models::{ModelSettings, UpstreamName};
+    use crate::recall::ProviderSettings;
 
     const OLLAMA: ServerId = ServerId::Other(0);
     const AZURE: ServerId = ServerId::Other(1);
@@ -143,6 +148,10 @@ mod tests {
             },
             titles: Titling::Off,
             tools: ToolSettings::default(),
+            memory: MemorySettings {
+                provider: ProviderSettings::Off,
+                limits: RecallLimits { budget: 0, timeout: Duration::ZERO },
+            },
             budgets: BudgetSettings::default(),
             max_live_turns: 1,
             queue_limit: 1,

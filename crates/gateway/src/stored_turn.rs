@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use herma_model::{ModelCall, ModelFailure, Step, TurnFailure};
+use herma_model::{ModelCall, ModelFailure, Step, TurnFailure, tokens};
 use herma_store::StoreError;
 use herma_turn::compaction::system_tokens as tokens_of;
 use herma_turn::{CallPlace, ContextFit, Event, Need, Stop, Task};
@@ -140,7 +140,10 @@ impl<'a> StoredTurn<'a> {
                 ContextFit::NothingToCompact
             }));
         };
-        let overflow = match self.gateway.measure(self.request, snapshot, self.turn.running.lease, need, self.log) {
+        let block = self.turn.recall.as_ref().and_then(|recall| recall.block.as_deref());
+        let recalled = block.map_or(0, |block| u64::from(tokens::estimate(block)));
+        let lease = self.turn.running.lease;
+        let overflow = match self.gateway.measure(self.request, snapshot, lease, need, self.log, recalled) {
             Fit::Fits => return Ok(Event::ContextFit(ContextFit::Fits)),
             Fit::Refused(failure) => return Ok(Event::ContextFit(self.leave_out(need, failure))),
             Fit::NeedsCompaction(overflow) => overflow,

@@ -3,6 +3,7 @@
 //! The configuration reads the environment variables; the help only names them.
 
 mod import;
+mod memory;
 mod sessions;
 mod tools;
 
@@ -16,6 +17,8 @@ use herma_model::{Alias, InvalidName, KeyScope, Rate, SessionKey};
 
 use import::IMPORT_HELP;
 pub(crate) use import::{HermesFlags, ImportCommand};
+use memory::MEMORY_HELP;
+pub(crate) use memory::{MemoryAddFlags, MemoryCommand, MemoryForgetFlags, MemoryListFlags};
 pub(crate) use sessions::{
     BranchFlags, CompactFlags, DeleteFlags, ExportFlags, ExportFormat, ImportFlags, ListFlags, RenameFlags,
     RewindFlags, SearchFlags, SessionName, SessionsCommand, ShowFlags, UndoFlags,
@@ -28,9 +31,11 @@ Examples:
   herma serve                            listen on 127.0.0.1:8642, answer with the offline model
   herma serve --upstream http://localhost:11434/v1 --model llama3.2
   herma chat                             talk in the terminal, no server needed
+  herma chat 'What is Oslo known for?'   one answer
   herma acp                              serve an editor on stdin and stdout
   herma sessions list                    see what conversations there are
   herma sessions compact trip --dry-run  see what a summary would leave of a conversation
+  herma memory list                      see what is remembered of session keys
   herma tools list                       see what tools models are offered
   herma import hermes ~/.hermes/state.db bring in the conversations of a Hermes database
   herma keys create                      make an API key
@@ -64,12 +69,26 @@ pub(crate) struct Common {
     /// The database, as sqlite:PATH [variable: HERMA_STORE] [default: herma.db in the data directory]
     #[arg(long, global = true, value_name = "URL")]
     store: Option<String>,
+    /// Log more, on stderr [variable: HERMA_LOG, for a filter of your own]
+    #[arg(long, short, global = true)]
+    verbose: bool,
 }
 
+/// What `--verbose` logs.
+const VERBOSE: &str = "info,herma=debug";
+
 impl Common {
+    /// These flags as words of a command line.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+        let flags = [("--data", path(&self.data)), ("--config", path(&self.config)), ("--store", self.store.clone())];
+        flags.into_iter().filter_map(|(flag, value)| value.map(|value| [flag.to_owned(), value])).flatten().collect()
+    }
+
     /// Adds these flags to those of a command.
     pub(crate) fn over(self, other: Overrides) -> Overrides {
-        Overrides { data: self.data, config_file: self.config, store: self.store, ..other }
+        let log = self.verbose.then(|| VERBOSE.to_owned());
+        Overrides { data: self.data, config_file: self.config, store: self.store, log, ..other }
     }
 }
 
@@ -89,6 +108,12 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: SessionsCommand,
     },
+    /// List, add and forget facts about session keys; needs no server
+    #[command(after_help = MEMORY_HELP)]
+    Memory {
+        #[command(subcommand)]
+        command: MemoryCommand,
+    },
     /// List and call the tools that Herma runs, and take back what was allowed; needs no server
     #[command(after_help = TOOLS_HELP)]
     Tools {
@@ -106,14 +131,104 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: KeysCommand,
     },
-    /// Show the configuration in force, as a herma.toml
-    #[command(
-        after_help = "Examples:\n  herma config > herma.toml      begin a configuration file\n\nSecrets are left out."
-    )]
-    Config,
+    /// Write a copy of the whole store to a file, also while it is in use
+    #[command(after_help = BACKUP_HELP)]
+    Backup(BackupFlags),
+    /// Make a copy the store again
+    #[command(after_help = RESTORE_HELP)]
+    Restore(RestoreFlags),
+    /// Show what is configured otherwise than by default, as a herma.toml
+    #[command(after_help = CONFIG_HELP)]
+    Config(ConfigFlags),
     /// Check data directory, store, keys, port and model server, and say what to do
     #[command(after_help = "Exit code 1 if there is a problem; warnings alone are 0.")]
     Doctor(PrintFlags),
+    /// Print completions for a shell
+    #[command(after_help = COMPLETIONS_HELP)]
+    Completions(CompletionsFlags),
+    /// Print the manual page, or write one for every command
+    #[command(after_help = MAN_HELP)]
+    Man(ManFlags),
+}
+
+const BACKUP_HELP: &str = "\
+Examples:
+  herma backup ~/herma-2026-05-01.db
+  herma restore ~/herma-2026-05-01.db --data /tmp/copy      look at it elsewhere
+
+The copy has all conversations and the keys of all tenants, as they are at this moment. A running
+server goes on. Not in it: herma.toml, the plain text of the first key, and the history of the line
+editor.";
+
+/// Flags of `backup`.
+#[derive(Args)]
+pub(crate) struct BackupFlags {
+    /// File to write
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Write over a file that is there
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+const RESTORE_HELP: &str = "\
+Examples:
+  herma restore ~/herma-2026-05-01.db
+  herma restore ~/herma-2026-05-01.db --force      a store that is there is put aside
+
+No process may use the store meanwhile. The file is checked first, and stays as it is.";
+
+/// Flags of `restore`.
+#[derive(Args)]
+pub(crate) struct RestoreFlags {
+    /// What `herma backup` wrote
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Put a store that is there aside
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+const CONFIG_HELP: &str = "\
+Examples:
+  herma config                          what differs from the defaults
+  herma config --all > herma.toml       begin a file: every setting, the defaults as comments
+
+Secrets are left out.";
+
+/// Flags of `config`.
+#[derive(Args)]
+pub(crate) struct ConfigFlags {
+    /// Every setting; those that have their default are comments
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
+const COMPLETIONS_HELP: &str = "\
+Examples:
+  herma completions bash > ~/.local/share/bash-completion/completions/herma
+  herma completions zsh > ~/.zfunc/_herma      with `fpath+=~/.zfunc` before `compinit` in ~/.zshrc
+  herma completions fish > ~/.config/fish/completions/herma.fish";
+
+/// Flags of `completions`.
+#[derive(Args)]
+pub(crate) struct CompletionsFlags {
+    /// Shell that reads them
+    #[arg(value_name = "SHELL")]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+const MAN_HELP: &str = "\
+Examples:
+  herma man | man -l -                          read it
+  herma man --output ~/.local/share/man/man1    write herma.1, herma-serve.1 and so on";
+
+/// Flags of `man`.
+#[derive(Args)]
+pub(crate) struct ManFlags {
+    /// Directory to write a page for every command to
+    #[arg(long, short, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 const SERVE_HELP: &str = "\
@@ -136,6 +251,9 @@ pub(crate) struct ServeFlags {
     /// Where to listen; port 0 picks a free one [variable: HERMA_LISTEN] [default: 127.0.0.1:8642]
     #[arg(long, value_name = "HOST:PORT")]
     listen: Option<String>,
+    /// Port to listen on, for this machine alone: the same as --listen 127.0.0.1:PORT
+    #[arg(long, value_name = "PORT", conflicts_with = "listen")]
+    port: Option<u16>,
     /// Model server, any that speaks the OpenAI API [variable: HERMA_UPSTREAM] [default: the offline model answers]
     #[arg(long, value_name = "BASE_URL")]
     upstream: Option<String>,
@@ -154,7 +272,7 @@ impl ServeFlags {
     /// The flags as overrides of the configuration.
     pub(crate) fn into_overrides(self) -> Overrides {
         Overrides {
-            listen: self.listen,
+            listen: self.listen.or_else(|| self.port.map(|port| format!("127.0.0.1:{port}"))),
             upstream: self.upstream,
             model: self.model,
             context_window: self.context_window,
@@ -174,23 +292,40 @@ Examples:
   herma chat                                  a new conversation
   herma chat --session sess_0190...           go on with an old one
   herma chat --session trip                   go on with `trip`, or begin it
-  echo 'Hello' | herma chat --session trip    from a script: a line in, an answer on stdout
+  herma chat --continue                       go on with the last one
+  herma chat 'What is Oslo known for?'        one answer
+  git diff | herma chat 'Review this:'        one answer; what stdin has comes behind the words
+  echo 'Hello' | herma chat --session trip    the same from a script: all of stdin is one message
+  herma chat --json 'Hi' | jq .usage          the chat completion object, as over HTTP
 
-In the conversation: /new (or /reset) begins a fresh one under the same session key, /help lists
-all commands, Ctrl-C cancels the running answer, Ctrl-D ends.";
+At a terminal, /help lists the commands: /new (or /reset) begins a fresh conversation under the same
+session key, Ctrl-C cancels the running answer, Ctrl-D ends. What was typed is kept for the arrow
+keys in `chat-history` in the data directory, readable by you alone.
+
+Of one answer, the exit code is 0 if there is one, 1 if not, 2 if the command line is wrong, and 130
+after Ctrl-C. Tools that have to be allowed are asked about at a terminal only.";
 
 /// Flags of `chat`.
 #[derive(Args)]
 pub(crate) struct ChatFlags {
-    /// Conversation to go on with, by any id or name that leads to it; a new name begins one
+    /// What to ask; it is answered once [default: what is typed, or all of stdin]
+    #[arg(value_name = "PROMPT")]
+    pub(crate) prompt: Vec<String>,
+    /// Conversation to go on with, by its short id, any id or name that leads to it; a new name begins one
     #[arg(long, value_name = "ID", value_parser = |text: &str| Alias::parse(text))]
     pub(crate) session: Option<Alias>,
+    /// Go on with the conversation that was used last
+    #[arg(long = "continue", conflicts_with = "session")]
+    pub(crate) continue_last: bool,
     /// Your stable name for this channel or person; kept with the conversation
     #[arg(long, value_name = "KEY", value_parser = |text: &str| SessionKey::parse(text))]
     pub(crate) session_key: Option<SessionKey>,
     /// Model to ask [default: the configured one]
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
+    /// Print the answer as a chat completion object
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Subcommand)]

@@ -1,6 +1,8 @@
 //! The two streams of the terminal: answers on stdout, everything else on stderr.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
+
+use crate::terminal::{Stream, Style};
 
 /// Writes a line of the command's answer.
 pub(crate) fn answer(line: &str) -> io::Result<()> {
@@ -9,12 +11,13 @@ pub(crate) fn answer(line: &str) -> io::Result<()> {
 
 /// Writes a piece of an answer and flushes it. A terminal gets no control characters.
 pub(crate) fn piece(text: &str) -> io::Result<()> {
+    if Stream::Stdout.is_terminal() { raw_piece(&printable(text)) } else { raw_piece(text) }
+}
+
+/// Writes a piece of an answer as it is, and flushes it. For a terminal it must have been made safe.
+pub(crate) fn raw_piece(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
-    if stdout.is_terminal() {
-        stdout.write_all(printable(text).as_bytes())?;
-    } else {
-        stdout.write_all(text.as_bytes())?;
-    }
+    stdout.write_all(text.as_bytes())?;
     stdout.flush()
 }
 
@@ -25,11 +28,7 @@ pub(crate) fn note(line: &str) {
 
 /// Writes a line for people that matters less than the others: dim on a terminal, unless `NO_COLOR` is set.
 pub(crate) fn dim(line: &str) {
-    if io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) {
-        note(&format!("\u{1b}[2m{line}\u{1b}[0m"));
-    } else {
-        note(line);
-    }
+    if Stream::Stderr.has_colours() { note(&Style::DIM.paint(line)) } else { note(line) }
 }
 
 /// Writes the notices of the configuration.

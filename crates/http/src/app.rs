@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{delete, get, patch, post, put};
 use herma_gateway::access::Access;
 use herma_gateway::{Gateway, Origin, Sessions};
@@ -17,9 +16,10 @@ use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 use crate::body_budget::BodyBudget;
 use crate::error::ApiError;
 use crate::failed_logins::FailedLogins;
+use crate::layers::{Entry, Guard};
 use crate::metrics::Metrics;
 use crate::sockets::Sockets;
-use crate::{auth, headers, linger, metrics, request_id, request_log, routes};
+use crate::{headers, request_id, routes};
 
 /// How callers authenticate.
 pub enum Authentication {
@@ -93,6 +93,7 @@ pub(crate) type Shared = Arc<App>;
 /// All routes with their layers.
 pub(crate) fn router(app: &Shared) -> Router {
     let open = Router::new()
+        .route("/", get(routes::home::show))
         .route("/health", get(routes::health::alive))
         .route("/v1/health", get(routes::health::alive))
         .route("/health/ready", get(routes::health::ready));
@@ -149,21 +150,29 @@ pub(crate) fn router(app: &Shared) -> Router {
         .route("/api/sessions/{alias}/compactions", post(routes::sessions::compactions::create))
         .route("/api/sessions/{alias}/compactions/{id}/undo", post(routes::sessions::compactions::undo))
         .route("/api/search", get(routes::search::search))
+        .route("/api/memories", get(routes::memories::list))
+        .route("/api/memories", post(routes::memories::create))
+        .route("/api/memories", delete(routes::memories::delete_all))
+        .route("/api/memories/{id}", get(routes::memories::show))
+        .route("/api/memories/{id}", patch(routes::memories::change))
+        .route("/api/memories/{id}", delete(routes::memories::delete))
         .route("/api/events", get(routes::events::follow))
         .route("/health/detailed", get(routes::health::detailed))
         .route("/metrics", get(routes::metrics::show))
         .route("/openapi.json", get(routes::openapi::show))
-        .route_layer(from_fn_with_state(Arc::clone(app), auth::require));
+        .route_layer(Guard::new(app));
     let routes = open
         .merge(guarded)
         .fallback(async || ApiError::unknown_route())
         .method_not_allowed_fallback(async || ApiError::method_not_allowed())
-        .layer(from_fn(linger::read_to_the_end))
-        .layer(from_fn_with_state(Arc::clone(app), metrics::count))
         .with_state(Arc::clone(app));
     let origins = &app.settings.cors_origins;
-    let routes = if origins.is_empty() { routes } else { routes.layer(cors(origins)) };
-    routes.layer(from_fn(request_log::write)).layer(from_fn(request_id::take_over))
+    if origins.is_empty() {
+        return routes.layer(Entry::whole(app));
+    }
+    // Answers to preflights are logged, but no requests of routes.
+    let [inner, outer] = Entry::split(app);
+    routes.layer(inner).layer(cors(origins)).layer(outer)
 }
 
 /// Lets pages of the configured origins send any header, and read every header of ours.

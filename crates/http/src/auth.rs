@@ -2,9 +2,7 @@
 
 use std::net::IpAddr;
 
-use axum::extract::{Request, State};
-use axum::middleware::Next;
-use axum::response::Response;
+use axum::extract::Request;
 use herma_model::Principal;
 use http::header::{AUTHORIZATION, HOST};
 use http::{HeaderMap, StatusCode};
@@ -19,11 +17,13 @@ const BAD_KEY: &str = "the key is not known, has expired, or was revoked";
 
 /// Authenticates a request and adds its principal to the extensions. The refusal of a wrong key waits, longer with each
 /// one from the same address.
-pub(crate) async fn require(State(app): State<Shared>, mut request: Request, next: Next) -> Result<Response, ApiError> {
-    let principal = match admit(&app, request.headers()).await {
+pub(crate) async fn require(app: &Shared, request: &mut Request) -> Result<(), ApiError> {
+    let principal = match admit(app, request.headers()).await {
         Ok(principal) => principal,
         Err(refusal) => {
+            // A request without a key guesses nothing.
             if refusal.status() == StatusCode::UNAUTHORIZED
+                && given_key(request.headers()).is_some()
                 && let Some(ClientAddress(address)) = request.extensions().get()
             {
                 app.failed_logins.slow_down(*address).await?;
@@ -31,11 +31,11 @@ pub(crate) async fn require(State(app): State<Shared>, mut request: Request, nex
             return Err(refusal);
         }
     };
-    if principal.limits.read_only && !only_reads(&request) {
+    if principal.limits.read_only && !only_reads(request) {
         return Err(ApiError::read_only_key());
     }
     request.extensions_mut().insert(principal);
-    Ok(next.run(request).await)
+    Ok(())
 }
 
 /// The principal of a request that counts for the rate of its key.
@@ -60,8 +60,7 @@ fn only_reads(request: &Request) -> bool {
 pub(crate) async fn principal(app: &Shared, headers: &HeaderMap) -> Result<Principal, ApiError> {
     match &app.settings.authentication {
         Authentication::Keys(access) => {
-            let given = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(bearer);
-            let secret = given.ok_or_else(|| refused(NO_KEY))?;
+            let secret = given_key(headers).ok_or_else(|| refused(NO_KEY))?;
             access.principal(secret).await?.ok_or_else(|| refused(BAD_KEY))
         }
         Authentication::None(principal) => {
@@ -89,6 +88,11 @@ fn is_own_name(headers: &HeaderMap) -> bool {
     let name = host.rsplit_once(':').map_or(host, |(name, port)| if port.ends_with(']') { host } else { name });
     name.eq_ignore_ascii_case("localhost")
         || name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// The key that a request brings, valid or not.
+fn given_key(headers: &HeaderMap) -> Option<&str> {
+    headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(bearer)
 }
 
 fn bearer(value: &str) -> Option<&str> {

@@ -143,6 +143,7 @@ impl Dialect {
                 "no message is known by these ids; GET /api/sessions/{id}/messages lists a conversation's"
             }
             (Missing::Item, _) => "no item of this conversation is known by this id; GET …/items lists them",
+            (Missing::Memory, _) => "no memory is known by this id; GET /api/memories lists them",
             (Missing::Compaction, _) => {
                 "no compaction is known by these ids; GET /api/sessions/{id}/compactions lists a conversation's"
             }

@@ -1,6 +1,6 @@
 //! The session headers of requests and answers.
 
-use herma_gateway::{CLIENT_COMPACTION, OnDisconnect, Policy, SessionView, ToolOffer};
+use herma_gateway::{CLIENT_COMPACTION, MemoryUse, OnDisconnect, Policy, SessionView, ToolOffer};
 use herma_model::alias::InvalidName;
 use herma_model::{Alias, ChatId, SessionKey, SessionKind};
 use herma_store::{ClientConnection, ExpectedRevision};
@@ -21,6 +21,7 @@ const TURN_POLICY: HeaderName = HeaderName::from_static("x-hermes-turn-policy");
 const ON_DISCONNECT: HeaderName = HeaderName::from_static("x-hermes-on-disconnect");
 const EVENTS: HeaderName = HeaderName::from_static("x-hermes-events");
 const TOOLS: HeaderName = HeaderName::from_static("x-hermes-tools");
+const MEMORY: HeaderName = HeaderName::from_static("x-hermes-memory");
 const SESSION_KIND: HeaderName = HeaderName::from_static("x-hermes-session-kind");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -40,6 +41,8 @@ pub(crate) struct SessionHeaders {
     pub(crate) on_disconnect: OnDisconnect,
     /// Whether the turn is offered Herma's own tools.
     pub(crate) tools: ToolOffer,
+    /// How the turn uses long-term memory.
+    pub(crate) memory: MemoryUse,
     /// Whether the stream may contain events that the SDKs do not know.
     pub(crate) events: bool,
     pub(crate) idempotency_key: Option<String>,
@@ -103,6 +106,12 @@ impl SessionHeaders {
                 None => ToolOffer::AsConfigured,
                 Some("off") => ToolOffer::Off,
                 Some(_) => return Err(bad(&TOOLS, "must be 'off'")),
+            },
+            memory: match text(headers, &MEMORY)? {
+                None => MemoryUse::AsUsual,
+                Some("off") => MemoryUse::Off,
+                Some("on") => MemoryUse::On,
+                Some(_) => return Err(bad(&MEMORY, "must be 'off' or 'on'")),
             },
             events: match text(headers, &EVENTS)? {
                 None | Some("0") => false,
@@ -209,6 +218,21 @@ mod tests {
         for value in ["on", "Off", "none"] {
             let error = read(value).expect_err(value);
             assert_eq!((error.label(), error.body().param.as_deref()), ("invalid_header", Some("X-Hermes-Tools")));
+        }
+    }
+
+    #[test]
+    fn memory_is_switched_off_or_on() {
+        let read = |value: &'static str| {
+            let headers = HeaderMap::from_iter([(MEMORY, HeaderValue::from_static(value))]);
+            SessionHeaders::read(&headers).map(|headers| headers.memory)
+        };
+        for (value, memory) in [("", MemoryUse::AsUsual), ("off", MemoryUse::Off), ("on", MemoryUse::On)] {
+            assert_eq!(read(value).ok(), Some(memory), "{value}");
+        }
+        for value in ["Off", "false", "0", "yes"] {
+            let error = read(value).expect_err(value);
+            assert_eq!((error.label(), error.body().param.as_deref()), ("invalid_header", Some("X-Hermes-Memory")));
         }
     }
 

@@ -11,6 +11,7 @@
 //! - [`stream`]: a turn as server-sent events.
 //! - [`body_budget`]: how many bytes all request bodies being read may hold.
 //! - [`client_socket`]: whether a client has disconnected, and whether its answer was written to its end.
+//! - [`layers`]: what every request passes before its route.
 //! - [`request_log`]: one log line for each request.
 //! - [`sockets`]: counts the open WebSockets and tells them to close.
 
@@ -26,6 +27,7 @@ mod failed_logins;
 mod front_ends;
 mod headers;
 mod json;
+mod layers;
 mod linger;
 mod malformed;
 mod metrics;

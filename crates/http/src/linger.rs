@@ -11,9 +11,8 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::middleware::Next;
-use axum::response::Response;
 use bytes::Bytes;
+use http::StatusCode;
 use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt;
 
@@ -24,20 +23,26 @@ const MAX_TIME: Duration = Duration::from_secs(10);
 /// How long the client may pause while it sends the rest.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
-/// Delays an error until the whole request was read.
-pub(crate) async fn read_to_the_end(request: Request, next: Next) -> Response {
-    if request.body().is_end_stream() {
-        return next.run(request).await;
+/// The body of a request whose answer, if it is an error, waits until the whole body was read.
+pub(crate) struct UnreadBody(SharedBody);
+
+impl UnreadBody {
+    /// Shares the body of a request with its handler. `None` if it has none.
+    pub(crate) fn share_with(request: &mut Request) -> Option<Self> {
+        if request.body().is_end_stream() {
+            return None;
+        }
+        let shared = Arc::new(Mutex::new(std::mem::take(request.body_mut())));
+        *request.body_mut() = Body::new(SharedBody(Arc::clone(&shared)));
+        Some(Self(SharedBody(shared)))
     }
-    let (head, body) = request.into_parts();
-    let mut rest = SharedBody(Arc::new(Mutex::new(body)));
-    let request = Request::from_parts(head, Body::new(SharedBody(Arc::clone(&rest.0))));
-    let response = next.run(request).await;
-    if !response.status().is_success() {
-        // If the time is over, the error is sent anyway.
-        drop(tokio::time::timeout(MAX_TIME, drain(&mut rest)).await);
+
+    /// Reads the rest before an error is sent. If that takes too long, the error is sent anyway.
+    pub(crate) async fn read_before(&mut self, answer: StatusCode) {
+        if !answer.is_success() {
+            drop(tokio::time::timeout(MAX_TIME, drain(&mut self.0)).await);
+        }
     }
-    response
 }
 
 async fn drain(body: &mut SharedBody) {

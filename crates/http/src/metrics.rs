@@ -2,18 +2,15 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use axum::extract::{MatchedPath, Request, State};
-use axum::middleware::Next;
-use axum::response::Response;
+use axum::extract::{MatchedPath, Request};
 use herma_gateway::{Compactions, Counters, TitlesAsked};
+use http::StatusCode;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-
-use crate::app::Shared;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct RequestLabels {
@@ -115,12 +112,20 @@ pub(crate) fn method_name(method: &http::Method) -> &'static str {
     }
 }
 
-/// Counts a request by route, method and status.
-pub(crate) async fn count(State(app): State<Shared>, request: Request, next: Next) -> Response {
-    let method = method_name(request.method());
-    let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
-    let response = next.run(request).await;
-    let status = response.status().as_u16();
-    app.metrics.requests.get_or_create(&RequestLabels { method, route, status }).inc();
-    response
+/// A request that is counted by route, method and status when it is answered.
+pub(crate) struct CountedRequest {
+    method: &'static str,
+    route: String,
+}
+
+impl CountedRequest {
+    pub(crate) fn of(request: &Request) -> Self {
+        let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
+        Self { method: method_name(request.method()), route }
+    }
+
+    pub(crate) fn answered_with(self, metrics: &Metrics, status: StatusCode) {
+        let Self { method, route } = self;
+        metrics.requests.get_or_create(&RequestLabels { method, route, status: status.as_u16() }).inc();
+    }
 }

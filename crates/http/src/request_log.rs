@@ -11,11 +11,10 @@ use std::time::Instant;
 
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request};
-use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
 use herma_model::{ConversationId, Usage};
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body::{Body as _, Frame, SizeHint};
 
 use crate::error::{ApiError, ErrorCode};
@@ -53,6 +52,11 @@ impl Notes {
         Self(Some(Arc::default()))
     }
 
+    /// Has these be the current notes while something is answered.
+    pub(crate) fn scope<F: Future>(&self, answering: F) -> impl Future<Output = F::Output> {
+        CURRENT.scope(self.clone(), answering)
+    }
+
     fn note(&self, note: impl FnOnce(&mut LogFields)) {
         if let Some(fields) = &self.0 {
             note(&mut fields.lock().unwrap_or_else(PoisonError::into_inner));
@@ -61,7 +65,11 @@ impl Notes {
 
     /// Notes the model, by the name that the model server gets.
     pub(crate) fn model(&self, model: &str) {
-        self.note(|fields| fields.model = Some(model.chars().take(MAX_MODEL_CHARACTERS).collect()));
+        let name = match model.len() > MAX_MODEL_CHARACTERS {
+            true => model.chars().take(MAX_MODEL_CHARACTERS).collect(),
+            false => model.to_owned(),
+        };
+        self.note(|fields| fields.model = Some(name));
     }
 
     /// Notes the conversation that the request belongs to.
@@ -85,11 +93,26 @@ impl Notes {
     }
 }
 
-/// The log line of one request. It is written on drop.
-struct LogLine {
+/// The name of a route.
+enum RouteName {
+    Matched(MatchedPath),
+    Fixed(&'static str),
+}
+
+impl RouteName {
+    fn as_str(&self) -> &str {
+        match self {
+            Self::Matched(path) => path.as_str(),
+            Self::Fixed(name) => name,
+        }
+    }
+}
+
+/// The log line of one request. It is written on drop: when the answer is complete, or its client has disconnected.
+pub(crate) struct LogLine {
     method: &'static str,
-    route: String,
-    request_id: Option<String>,
+    route: RouteName,
+    request_id: Option<HeaderValue>,
     began: Instant,
     notes: Notes,
     /// False until the whole answer was produced. A line that is dropped before is logged as `disconnected`.
@@ -97,9 +120,31 @@ struct LogLine {
 }
 
 impl LogLine {
-    fn new(method: &'static str, route: String, headers: &HeaderMap) -> Self {
-        let request_id = headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
+    /// The line of a request that has its id already.
+    pub(crate) fn of_request(request: &Request) -> Self {
+        let matched = request.extensions().get::<MatchedPath>().cloned();
+        let route = matched.map_or(RouteName::Fixed("none"), RouteName::Matched);
+        Self::new(method_name(request.method()), route, request.headers())
+    }
+
+    fn new(method: &'static str, route: RouteName, headers: &HeaderMap) -> Self {
+        let request_id = headers.get(REQUEST_ID).cloned();
         Self { method, route, request_id, began: Instant::now(), notes: Notes::new(), is_complete: false }
+    }
+
+    pub(crate) const fn notes(&self) -> &Notes {
+        &self.notes
+    }
+
+    /// Notes the answer. If it is a stream, the line is written when that ends.
+    pub(crate) fn answered_with(mut self, response: Response) -> Response {
+        let error = response.extensions().get::<ErrorCode>().map(|code| code.0);
+        self.notes.note(|fields| (fields.status, fields.error) = (Some(response.status()), error));
+        if response.body().size_hint().exact().is_some() {
+            self.is_complete = true;
+            return response;
+        }
+        response.map(|body| Body::new(LoggedBody { body, line: self }))
     }
 }
 
@@ -109,7 +154,7 @@ impl Drop for LogLine {
         notes.note(|LogFields { status, error, conversation, model, usage }| {
             tracing::info!(
                 method,
-                route,
+                route = route.as_str(),
                 status = status.map(|status| status.as_u16()),
                 error,
                 conversation = conversation.map(display),
@@ -117,7 +162,7 @@ impl Drop for LogLine {
                 milliseconds = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
                 input_tokens = usage.map(|usage| usage.input),
                 output_tokens = usage.map(|usage| usage.output),
-                request_id,
+                request_id = request_id.as_ref().and_then(|id| id.to_str().ok()),
                 disconnected = (!*is_complete).then_some(true),
                 "request"
             );
@@ -125,23 +170,9 @@ impl Drop for LogLine {
     }
 }
 
-/// Writes the line of a request when its answer is complete or its client has disconnected.
-pub(crate) async fn write(request: Request, next: Next) -> Response {
-    let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
-    let mut line = LogLine::new(method_name(request.method()), route, request.headers());
-    let response = CURRENT.scope(line.notes.clone(), next.run(request)).await;
-    let error = response.extensions().get::<ErrorCode>().map(|code| code.0);
-    line.notes.note(|fields| (fields.status, fields.error) = (Some(response.status()), error));
-    if response.body().size_hint().exact().is_some() {
-        line.is_complete = true;
-        return response;
-    }
-    response.map(|body| Body::new(LoggedBody { body, line }))
-}
-
 /// Writes a line for a WebSocket message, which counts as a request.
 pub(crate) async fn write_message<T, E>(headers: &HeaderMap, work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
-    let mut line = LogLine::new("WS", "/v1/responses".to_owned(), headers);
+    let mut line = LogLine::new("WS", RouteName::Fixed("/v1/responses"), headers);
     line.notes.note(|fields| fields.status = Some(StatusCode::OK));
     let outcome = CURRENT.scope(line.notes.clone(), work).await;
     line.is_complete = outcome.is_ok();

@@ -145,6 +145,10 @@ own_id!(
     /// An API key's public id; never the secret.
     ApiKeyId, "key_"
 );
+own_id!(
+    /// One fact in long-term memory.
+    MemoryId, "mem_"
+);
 
 impl TurnId {
     /// Makes a turn's id from a unique value. The lowest 31 bits become zero, because its messages use them.

@@ -14,6 +14,7 @@ pub mod ids;
 pub mod key_limits;
 pub mod kind;
 pub mod limits;
+pub mod memory;
 pub mod message;
 pub mod principal;
 pub mod provenance;
@@ -36,10 +37,12 @@ pub use event::{ConversationEvent, EventId, EventKind};
 pub use generation::{Answer, Delta, FinishReason, ModelCall, ModelEvent, ModelFailure, Params, Retries};
 pub use history::{ChatId, HistoryDigest, HistoryEnd, HistoryReader};
 pub use ids::{
-    ApiKeyId, CompactionId, ConversationId, MessageId, ResponseId, RunId, SessionId, TenantId, TurnId, TurnName,
+    ApiKeyId, CompactionId, ConversationId, MemoryId, MessageId, ResponseId, RunId, SessionId, TenantId, TurnId,
+    TurnName,
 };
 pub use key_limits::{InvalidRate, KeyLimits, Rate};
 pub use kind::{CreatorKind, EndReason, InvalidDeclaration, ParentRelation, SessionKind};
+pub use memory::{Memory, MemorySource, Recall, RecallStatus};
 pub use message::{CallId, Digest, FieldDigest, Message, MessageStatus, NewMessage, Payload, Role, Seq, Utterance};
 pub use principal::Principal;
 pub use provenance::{ConversationFacts, Provenance, Resolution, SessionFacts};

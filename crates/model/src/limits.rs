@@ -31,3 +31,5 @@ pub const MAX_TITLE: usize = 256;
 pub const MAX_SEARCH_CHARACTERS: usize = 1000;
 /// Most words and phrases of a search.
 pub const MAX_SEARCH_TERMS: usize = 64;
+/// Longest text of a fact in long-term memory, in characters.
+pub const MAX_MEMORY: usize = 4000;

@@ -411,7 +411,7 @@ fn start(
         store_session_key(connection, admission.scope.tenant, &state)?;
     }
     if let Some(ticket) = ticket {
-        instance.live.remove(&ticket.0);
+        instance.live.remove(ticket.0);
     }
     Ok(running(instance, admission, state, &row, lease, messages))
 }

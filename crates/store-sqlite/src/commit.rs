@@ -15,7 +15,7 @@ use crate::histories::HistoryColumns;
 use crate::instance::Instance;
 use crate::tables::{self, TurnColumns, insert_message};
 use crate::takeover::clear_journal;
-use crate::{admissions, approvals, rows, title};
+use crate::{admissions, approvals, recalls, rows, title};
 
 /// Writes the turn's outcome and frees the lease, or changes nothing.
 pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &Commit) -> StoreResult<Committed> {
@@ -97,6 +97,9 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
     if lease.resumed {
         approvals::forget(connection, lease.turn)?;
     }
+    if let Some(recall) = &commit.recall {
+        recalls::write(connection, lease, recall)?;
+    }
     instance.end(lease);
     let revision = Revision::after_turn(lease.fence, changes);
     Ok(Committed { version: Version(version), revision, messages })
@@ -145,7 +148,7 @@ fn insert_ended(
 
 /// Writes steps of a turn that continues, or changes nothing. Their streamed output is removed from the journal.
 pub(crate) fn append(connection: &Connection, append: &Append) -> StoreResult<Committed> {
-    let Append { lease, session, messages, usage, cost, record, now } = append;
+    let Append { lease, session, messages, usage, cost, record, recall, now } = append;
     admissions::write_out(connection, lease.conversation)?;
     let held = LeasedConversation::by(connection, *lease)?;
     let added = messages.len() as i64;
@@ -194,6 +197,9 @@ pub(crate) fn append(connection: &Connection, append: &Append) -> StoreResult<Co
         .translated()?;
     let messages = insert(connection, *lease, session, (held.session, held.seq), messages, *now)?;
     clear_journal(connection, lease.turn)?;
+    if let Some(recall) = recall {
+        recalls::write(connection, *lease, recall)?;
+    }
     let revision = Revision {
         last_turn: held.last_turn,
         changes: held.changes,

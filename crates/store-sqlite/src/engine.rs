@@ -20,7 +20,7 @@ use crate::maintenance::Maintenance;
 use crate::notices::Notices;
 use crate::readers::Readers;
 use crate::renewals::Renewals;
-use crate::writer::{FIRST_PAUSE, JobOutcome, LONGEST_PAUSE, WhenUnavailable, Writer};
+use crate::writer::{Answer, FIRST_PAUSE, JobOutcome, LONGEST_PAUSE, WhenUnavailable, Writer};
 use crate::{admissions, migrations, open};
 
 /// How long a read waits until running turns are written out.
@@ -240,14 +240,13 @@ impl SqliteStore {
         &self,
         work: Arc<impl Fn(&Connection, &mut Instance) -> StoreResult<T> + Send + Sync + 'static>,
     ) -> StoreResult<T> {
-        let (answer, answered) = oneshot::channel();
-        self.writer.submit_short(WhenUnavailable::Wait, move |connection, instance| match work(connection, instance) {
-            Ok(value) => JobOutcome::KeepDurably(Box::new(move |committed| {
-                let _ = answer.send(committed.map(|()| value));
-            })),
-            Err(error) => JobOutcome::Undo(Box::new(move |_| {
-                let _ = answer.send(Err(error));
-            })),
+        let (answer, answered) = Answer::channel();
+        self.writer.submit_short(WhenUnavailable::Wait, move |connection, instance| {
+            let answer = answer.clone();
+            match work(connection, instance) {
+                Ok(value) => JobOutcome::KeepDurably(Box::new(move |committed| answer.send(committed.map(|()| value)))),
+                Err(error) => JobOutcome::Undo(Box::new(move |_| answer.send(Err(error)))),
+            }
         });
         answered.await.unwrap_or_else(|_| Err(self.dropped()))
     }
@@ -270,13 +269,18 @@ impl SqliteStore {
 
     /// Runs a write that no caller waits for. It must write out the turns that it looks at.
     fn write_lazily(&self, work: impl FnOnce(&Connection) -> StoreResult<()> + Send + 'static) {
-        self.writer.submit_lazy(WhenUnavailable::Wait, move |connection, _| match work(connection) {
-            Ok(()) => JobOutcome::Keep(Box::new(|_| {})),
-            Err(error) => {
-                tracing::warn!(%error, "a note on a turn was not written");
-                JobOutcome::Undo(Box::new(|_| {}))
-            }
-        });
+        self.writer.submit_lazy(WhenUnavailable::Wait, move |connection, _| noted_or_logged(work(connection)));
+    }
+}
+
+/// The outcome of a write that no caller waits for.
+fn noted_or_logged(written: StoreResult<()>) -> JobOutcome {
+    match written {
+        Ok(()) => JobOutcome::Keep(Box::new(|_| {})),
+        Err(error) => {
+            tracing::warn!(%error, "a note on a turn was not written");
+            JobOutcome::Undo(Box::new(|_| {}))
+        }
     }
 }
 

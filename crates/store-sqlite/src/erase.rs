@@ -13,7 +13,7 @@ use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
 use crate::lineage::{END, Segment};
 use crate::park::end_parked;
-use crate::{events, grants, parent, queue, rows, snapshot, takeover};
+use crate::{events, grants, memories, parent, queue, recalls, rows, snapshot, takeover};
 
 /// Deletes, or changes nothing except that dead owners' turns are ended.
 pub(crate) fn delete(
@@ -87,6 +87,8 @@ pub(crate) fn erase(connection: &Connection, conversation: i64, now: Timestamp) 
     }
     events::record(connection, conversation, &state.facts, ConversationEvent::Deleted, now)?;
     grants::forget(connection, conversation)?;
+    memories::forget_conversation(connection, conversation)?;
+    recalls::forget_conversation(connection, conversation)?;
     let mut next = Some(conversation);
     while let Some(conversation) = next {
         let source = Segment::inherited(connection, conversation)?.map(|source| source.conversation);

@@ -7,17 +7,20 @@
 //! nothing for [`LEASE`]. That time is measured by the monotonic clock and counts only while the database took writes.
 //! The wall clock decides nothing.
 
+mod live;
+
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use herma_model::{Fence, Timestamp};
+use herma_model::Timestamp;
 use herma_store::{Lease, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
 
+use self::live::LiveTurns;
 use crate::admissions::AdmittedTurn;
 use crate::failure::{StoreResult, Translate};
 use crate::renewals::{Clock, RENEWAL, Renewal, Renewals};
@@ -40,12 +43,10 @@ pub(crate) struct Instance {
     clock: Clock,
     registered: Option<Registered>,
     renewals: Arc<Renewals>,
-    /// Turns of this process that run or wait, by their row key, with their fence. Waiting turns have fence 0.
-    pub(crate) live: HashMap<i64, Fence>,
+    /// Turns of this process that run or wait.
+    pub(crate) live: LiveTurns,
     /// Turns of this process that are rows of `admissions`, by their row key. Some may have been written out since.
     pub(crate) admitted: HashMap<i64, AdmittedTurn>,
-    /// Turns that the current transaction ends. A rollback makes them live again.
-    ended: Vec<Lease>,
     /// Other owners of live turns, by their key, as this process last saw them.
     watched: HashMap<i64, WatchedOwner>,
 }
@@ -72,7 +73,7 @@ struct WatchedOwner {
 #[derive(Clone, Copy)]
 pub(crate) struct Mark {
     renewal: Option<(Renewal, i64)>,
-    ended: usize,
+    live: usize,
 }
 
 impl Instance {
@@ -88,9 +89,8 @@ impl Instance {
             renewals: Arc::new(Renewals::new(Arc::clone(&clock))),
             clock,
             registered: None,
-            live: HashMap::new(),
+            live: LiveTurns::default(),
             admitted: HashMap::new(),
-            ended: Vec::new(),
             watched: HashMap::new(),
         }
     }
@@ -172,13 +172,12 @@ impl Instance {
     /// The state before a job or a transaction, for `restore`.
     pub(crate) fn mark(&self) -> Mark {
         let renewal = self.registered.as_ref().map(|registered| (registered.renewal, registered.stored));
-        Mark { renewal, ended: self.ended.len() }
+        Mark { renewal, live: self.live.changes() }
     }
 
     /// Returns to `mark` after a job or a transaction was rolled back.
     pub(crate) fn restore(&mut self, mark: Mark) {
-        let revived = self.ended.drain(mark.ended.min(self.ended.len())..);
-        self.live.extend(revived.map(|lease| (lease.turn, lease.fence)));
+        self.live.undo(mark.live);
         match (mark.renewal, &mut self.registered) {
             (Some((renewal, stored)), Some(registered)) => (registered.renewal, registered.stored) = (renewal, stored),
             _ => self.unregister(),
@@ -187,7 +186,7 @@ impl Instance {
 
     /// Publishes the renewal after a transaction was committed.
     pub(crate) fn note_commit(&mut self) {
-        self.ended.clear();
+        self.live.settle();
         self.renewals.publish(self.registered.as_ref().map(|registered| (registered.key, registered.renewal)));
     }
 
@@ -200,7 +199,7 @@ impl Instance {
     /// Forgets the turns that are not stored as live. Called after a rollback, when memory may be wrong.
     pub(crate) fn reload_live(&mut self, connection: &Connection) {
         let Some(registered) = &self.registered else {
-            self.live.clear();
+            self.live.retain(&HashSet::new());
             self.admitted.clear();
             return;
         };
@@ -211,7 +210,7 @@ impl Instance {
             )
             .and_then(|mut select| select.query_map([registered.key], |row| row.get(0))?.collect());
         if let Ok(stored) = stored {
-            self.live.retain(|turn, _| stored.contains(turn));
+            self.live.retain(&stored);
             self.admitted.retain(|turn, _| stored.contains(turn));
         }
     }
@@ -219,7 +218,7 @@ impl Instance {
     /// Forgets a turn that was given up, unless a later attempt of it runs here by now.
     pub(crate) fn forget_given_up(&mut self, lease: Lease) {
         if self.is_live(lease) {
-            self.live.remove(&lease.turn);
+            self.live.give_up(lease.turn);
             self.admitted.remove(&lease.turn);
         }
     }
@@ -227,14 +226,13 @@ impl Instance {
     /// Forgets a turn that the current transaction ends. A rollback makes it live again, and its owner will try again.
     pub(crate) fn end(&mut self, lease: Lease) {
         if self.is_live(lease) {
-            self.live.remove(&lease.turn);
+            self.live.remove(lease.turn);
             self.admitted.remove(&lease.turn);
-            self.ended.push(lease);
         }
     }
 
     fn is_live(&self, lease: Lease) -> bool {
-        self.live.get(&lease.turn) == Some(&lease.fence)
+        self.live.fence(lease.turn) == Some(lease.fence)
     }
 
     /// Checks when the owners of live turns last renewed. Called every few seconds, inside a transaction that writes.
@@ -280,7 +278,7 @@ impl Instance {
             return Ok(false);
         }
         if self.registered.as_ref().is_some_and(|own| own.key == owner) {
-            return Ok(!self.live.contains_key(&turn));
+            return Ok(!self.live.contains(turn));
         }
         let row: Option<(String, i64)> = connection
             .prepare_cached("SELECT name, expires_at FROM instances WHERE pk = ?1")

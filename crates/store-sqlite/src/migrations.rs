@@ -51,6 +51,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { number: 27, sql: include_str!("../migrations/0027_editor.sql") },
     Migration { number: 28, sql: include_str!("../migrations/0028_key_limits.sql") },
     Migration { number: 29, sql: include_str!("../migrations/0029_branches_without_turns.sql") },
+    Migration { number: 30, sql: include_str!("../migrations/0030_memories.sql") },
 ];
 
 /// The newest schema version that this program knows.

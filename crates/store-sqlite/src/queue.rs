@@ -97,9 +97,9 @@ pub(crate) fn waits(connection: &Connection, instance: &mut Instance, ticket: Ti
         .and_then(|mut select| select.exists([ticket.0]))
         .translated()?;
     if !stored {
-        instance.live.remove(&ticket.0);
+        instance.live.remove(ticket.0);
     }
-    Ok(instance.live.contains_key(&ticket.0))
+    Ok(instance.live.contains(ticket.0))
 }
 
 /// The conversation in whose queue a turn waits. The turn may run in another one: the running turn can make it a
@@ -287,7 +287,7 @@ pub(crate) fn withdraw(
         })
         .translated()?;
     if let Some((key, conversation)) = waiting {
-        instance.live.remove(&key);
+        instance.live.remove(key);
         leave(connection, conversation, key, why, now)?;
     }
     Ok(())

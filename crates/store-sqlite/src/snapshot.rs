@@ -16,7 +16,7 @@ use crate::failure::{StoreResult, Translate};
 use crate::lineage::{END, Lineage, Segment};
 use crate::point::Point;
 use crate::rows::{self, ConversationState, MESSAGE, MESSAGE_WIDTH, SESSION};
-use crate::{admissions, histories, rewinds};
+use crate::{admissions, histories, recalls, rewinds};
 
 /// Where a name leads: the conversation, and the session if the name is a session's id.
 pub(crate) fn find(
@@ -212,6 +212,10 @@ pub(crate) fn read(
         unanswered.retain(|turn, _| read.contains(turn));
         begun_anew.retain(|turn, _| read.contains(turn));
     }
+    let recall = match (&state.facts.session_key, messages.last()) {
+        (Some(_), Some(last)) => recalls::of_turn(connection, last.turn)?.map(Arc::new),
+        (None, _) | (_, None) => None,
+    };
     // These extents are read for a branch that does not exist yet, so it has no history of its own.
     let is_to_be = matches!(extent, Extent::At(_) | Extent::Completed);
     Ok(Some(Snapshot {
@@ -229,6 +233,7 @@ pub(crate) fn read(
         version: Version(state.version),
         ended: state.ended,
         history,
+        recall,
         facts: Arc::new(state.facts),
     }))
 }

@@ -36,7 +36,7 @@ pub(crate) fn stop(
     };
     match target.state {
         TurnState::Queued => {
-            instance.live.remove(&target.key);
+            instance.live.remove(target.key);
             connection
                 .execute(
                     "UPDATE turns SET stop_kind = ?2 WHERE pk = ?1",
@@ -69,7 +69,7 @@ fn stop_waiting_attempts(
     }
     let why = TakeoverReason::Cancelled.failure();
     for (attempt, _) in attempts {
-        instance.live.remove(&attempt);
+        instance.live.remove(attempt);
         queue::leave(connection, target.conversation, attempt, &why, now)?;
     }
     connection

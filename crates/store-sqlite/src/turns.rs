@@ -19,6 +19,7 @@ use crate::failure::{StoreResult, Translate};
 use crate::instance::NOBODY;
 use crate::lineage::END;
 use crate::queue;
+use crate::recalls;
 use crate::rows::{self, MESSAGE, SESSION};
 use crate::snapshot::{STATE, STATE_WIDTH, Sessions};
 use crate::tables::{TurnColumns, insert};
@@ -56,6 +57,9 @@ pub(crate) fn turn(connection: &Connection, scope: &Scope, id: TurnId) -> StoreR
         return Ok(Some(record));
     }
     record.input = input(connection, key)?;
+    if record.facts.session_key.is_some() {
+        record.recall = recalls::of_turn(connection, id)?.map(Arc::new);
+    }
     let asked = if has_asked { approvals::of_turn(connection, key)? } else { Vec::new() };
     record.steps = steps(connection, key, record.state, &asked)?;
     if record.parked {
@@ -164,6 +168,7 @@ fn read(connection: &Connection, row: &Row<'_>, id: TurnId) -> rusqlite::Result<
         input: Vec::new(),
         steps: Vec::new(),
         pending: Vec::new(),
+        recall: None,
         shown: StreamedOutput {
             text: String::new(),
             record: row.get::<_, Option<String>>(AT + 20)?.unwrap_or_default(),

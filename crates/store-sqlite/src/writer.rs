@@ -1,7 +1,7 @@
 //! All writes: one write connection, used by one thread at a time, and the thread that makes writes durable.
 //!
-//! Jobs wait in a queue. The writer thread takes all of them and runs them as one transaction, each in its own
-//! savepoint. It commits without waiting for the disk.
+//! Jobs wait in a queue. The writer thread takes all of them and runs them as one transaction. It commits without
+//! waiting for the disk. [`write_connection`] says how the writes of one job are undone without those of the others.
 //!
 //! If this process has at most one turn, the connection is free and no job waits, the calling thread writes itself.
 //! Waking the writer thread would take longer than the transaction.
@@ -12,11 +12,12 @@
 //! So a commit is visible to every process at once and durable a moment later. A caller that needs durability gets its
 //! answer only after the sync.
 
+mod job;
 mod write_connection;
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -25,9 +26,10 @@ use std::time::{Duration, Instant};
 use herma_store::{Lease, StoreError};
 use rusqlite::Connection;
 
+pub(crate) use self::job::{Answer, Callback, JobOutcome, WhenUnavailable};
+use self::job::{Job, Work};
 use self::write_connection::{Syncing, WriteConnection};
 use crate::erasures::Erasures;
-use crate::failure::StoreResult;
 use crate::instance::Instance;
 use crate::sync::{self, Log};
 
@@ -39,59 +41,14 @@ const LAZY_WAIT: Duration = Duration::from_millis(20);
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Called with the outcome of the transaction that a job was part of.
-pub(crate) type Callback = Box<dyn FnOnce(StoreResult<()>) + Send>;
-
-/// What happens to the writes of a job.
-pub(crate) enum JobOutcome {
-    /// Keep them; call back when the transaction is committed.
-    Keep(Callback),
-    /// Keep them; call back when they are on disk.
-    KeepDurably(Callback),
-    /// Keep them; call back when the transaction is committed, and again when it is on disk.
-    KeepThenDurably(Callback, Callback),
-    /// Undo them; call back at once.
-    Undo(Callback),
-}
-
-/// What happens to work when no transaction can begin, because the database is locked or unreachable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WhenUnavailable {
-    /// It is dropped, which its caller notices.
-    Refuse,
-    /// It keeps its place in the queue until a transaction begins or the store is closed.
-    Wait,
-}
-
-type Run = dyn FnOnce(&Connection, &mut Instance) -> JobOutcome + Send;
-
-struct Work {
-    run: Box<Run>,
-    when_unavailable: WhenUnavailable,
-}
-
-impl Work {
-    fn new(
-        when_unavailable: WhenUnavailable,
-        run: impl FnOnce(&Connection, &mut Instance) -> JobOutcome + Send + 'static,
-    ) -> Self {
-        Self { run: Box::new(run), when_unavailable }
-    }
-}
-
-enum Job {
-    Work(Work),
-    GiveUp(Lease),
-    Checkpoint,
-    Truncate(u64),
-}
-
 /// Queues work for the write connection.
 pub(crate) struct Writer {
     shared: Arc<Shared>,
     /// How many turns of this process run or wait.
     pub(crate) live: Arc<AtomicUsize>,
     pub(crate) erasures: Arc<Erasures>,
+    /// Whether something was said under a session key since the indexer last looked. It is soon to be remembered.
+    pub(crate) said_under_key: Arc<AtomicBool>,
 }
 
 struct Shared {
@@ -183,22 +140,22 @@ impl Writer {
         let shared = Arc::new(Shared { queue, work_came, write_connection: Mutex::new(Some(write_connection)) });
         let own = Arc::clone(&shared);
         let write = std::thread::Builder::new().name("herma-write".into()).spawn(move || own.run())?;
-        Ok((Self { shared, live, erasures }, vec![write, sync]))
+        Ok((Self { shared, live, erasures, said_under_key: Arc::default() }, vec![write, sync]))
     }
 
     /// Queues work whose caller waits for the outcome.
     pub(crate) fn submit(&self, work: impl FnOnce(&Connection, &mut Instance) -> JobOutcome + Send + 'static) {
-        self.enqueue(Job::Work(Work::new(WhenUnavailable::Refuse, work)));
+        self.enqueue(Job::Work(Work::once(WhenUnavailable::Refuse, work)));
     }
 
-    /// Does a turn's short work. It runs on this thread if the turn is the only one and nothing blocks it; else it is
-    /// queued. With several turns, one transaction for all is cheaper.
+    /// Does a turn's short work, which may have to run again. It runs on this thread if the turn is the only one and
+    /// nothing blocks it; else it is queued. With several turns, one transaction for all is cheaper.
     pub(crate) fn submit_short(
         &self,
         when_unavailable: WhenUnavailable,
-        work: impl FnOnce(&Connection, &mut Instance) -> JobOutcome + Send + 'static,
+        work: impl FnMut(&Connection, &mut Instance) -> JobOutcome + Send + 'static,
     ) {
-        let work = Work::new(when_unavailable, work);
+        let work = Work::repeatable(when_unavailable, work);
         let is_alone = self.live.load(Ordering::Acquire) <= 1;
         let left = if is_alone { self.shared.write_here(work) } else { Some(work) };
         if let Some(work) = left {
@@ -212,11 +169,24 @@ impl Writer {
         when_unavailable: WhenUnavailable,
         work: impl FnOnce(&Connection, &mut Instance) -> JobOutcome + Send + 'static,
     ) {
+        self.enqueue_lazily(Work::once(when_unavailable, work));
+    }
+
+    /// The same, for work that may have to run again.
+    pub(crate) fn submit_lazy_again(
+        &self,
+        when_unavailable: WhenUnavailable,
+        work: impl FnMut(&Connection, &mut Instance) -> JobOutcome + Send + 'static,
+    ) {
+        self.enqueue_lazily(Work::repeatable(when_unavailable, work));
+    }
+
+    fn enqueue_lazily(&self, work: Work) {
         let mut queue = self.shared.queue();
         if queue.closed {
             return;
         }
-        queue.lazy.push(Work::new(when_unavailable, work));
+        queue.lazy.push(work);
         queue.lazy_since.get_or_insert_with(Instant::now);
         if !std::mem::replace(&mut queue.watched, true) {
             self.shared.wake(&mut queue);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use herma_model::generation::Finish;
 use herma_model::{
-    Cost, Fence, HistoryEnd, Message, NewMessage, Payload, SessionId, TenantId, Timestamp, TurnFailure, TurnId,
+    Cost, Fence, HistoryEnd, Message, NewMessage, Payload, Recall, SessionId, TenantId, Timestamp, TurnFailure, TurnId,
     TurnState, Usage,
 };
 
@@ -48,6 +48,8 @@ pub struct Append {
     /// The pieces in which all messages of the turn so far were streamed, if clients may ask for them again. Opaque.
     /// Replaces the record written before; later records are appended to it.
     pub record: Option<String>,
+    /// What memory did for the turn, if that is not written yet.
+    pub recall: Option<Arc<Recall>>,
     /// The clock.
     pub now: Timestamp,
 }
@@ -93,6 +95,8 @@ pub struct Commit {
     pub history: Option<HistoryEnd>,
     /// A generated title, used if the conversation has none and no client has removed its title.
     pub title: Option<MadeTitle>,
+    /// What memory did for the turn, if that is not written yet.
+    pub recall: Option<Arc<Recall>>,
     /// The clock.
     pub now: Timestamp,
 }

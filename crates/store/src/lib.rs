@@ -17,6 +17,7 @@ pub mod keys;
 pub mod lineage;
 pub mod list;
 pub mod listing;
+pub mod memories;
 mod notices;
 mod receipt;
 pub mod rewrite;
@@ -54,6 +55,7 @@ pub use lineage::{
 };
 pub use list::{Archived, Cursor, InvalidCursor, ListFilter, ListOrder, ListView, Page};
 pub use listing::{ConversationRow, Entry, MessagePage, MessageRange, Order, Pin};
+pub use memories::{MemoryFilter, MemoryPage, MemoryQuery, NewMemory, Passage, Remembered, Shown};
 pub use notices::{Notice, Subscription};
 pub use receipt::{Receipt, ReceiptSender, receipt};
 pub use rewrite::{Rewrite, RewriteOutcome};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use herma_model::{
     Base, CompactionId, ConversationFacts, ConversationId, Fence, HistoryDigest, KeyScope, Message, Payload, Principal,
-    Seq, TenantId, TurnId, Unanswered,
+    Recall, Seq, TenantId, TurnId, Unanswered,
 };
 
 pub use herma_model::tokens::Counted;
@@ -157,4 +157,6 @@ pub struct Snapshot {
     pub ended: bool,
     /// The history that clients have seen at the end of this. `None` if it is not known.
     pub history: Option<HistoryDigest>,
+    /// What memory did for the turn of the last message. `None` without a session key.
+    pub recall: Option<Arc<Recall>>,
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use herma_model::alias::Namespace;
 use herma_model::{
-    Alias, ApiKeyId, ApprovalChoice, ChildAnswer, Compaction, CompactionId, ConversationId, Cost, EndReason, Message,
-    MessageId, Principal, StopKind, TenantId, Timestamp, TurnFailure, TurnId, Usage,
+    Alias, ApiKeyId, ApprovalChoice, ChildAnswer, Compaction, CompactionId, ConversationId, Cost, EndReason, Memory,
+    MemoryId, Message, MessageId, Principal, SessionKey, StopKind, TenantId, Timestamp, TurnFailure, TurnId, Usage,
 };
 use tokio::sync::watch;
 
@@ -28,6 +28,7 @@ use crate::keys::{ApiKeyRow, KeyHash, NewApiKey};
 use crate::lineage::{LineageOutcome, LineageRange};
 use crate::list::{ListFilter, Page};
 use crate::listing::{ConversationRow, MessagePage, MessageRange, Pin};
+use crate::memories::{MemoryFilter, MemoryPage, MemoryQuery, NewMemory, Remembered};
 use crate::notices::{Notice, Subscription};
 use crate::receipt::Receipt;
 use crate::rewrite::{Rewrite, RewriteOutcome};
@@ -64,6 +65,7 @@ use crate::usage::Spent;
 /// - **A restored conversation is the same.** It has the same ids, names, kinds, places and ledger, and shows the same
 ///   messages.
 /// - **Search is complete.** [`Store::search`] finds a message as soon as it is written, and never a deleted one.
+/// - **Memory stays with its key.** [`Store::remember`] finds nothing about another session key or of another tenant.
 /// - **Dead owners are found at once.** If the process of a running turn has died, the next admission takes the lease
 ///   over and records the turn as interrupted.
 /// - **A parked turn belongs to no process.** It stays the running turn of its conversation, through the end of every
@@ -346,6 +348,37 @@ pub trait Store: Send + Sync + 'static {
     /// Brings the search index up to date. The index also catches up by itself, and a search misses nothing before
     /// that. After a large import this makes searches faster.
     async fn index_all(&self) -> Result<(), StoreError>;
+
+    /// Adds a fact to long-term memory. If there is one about the same key with the same text, that one is returned.
+    /// Durable when it returns.
+    async fn add_memory(&self, memory: NewMemory) -> Result<Memory, StoreError>;
+
+    /// A page of facts, newest first.
+    async fn memories(&self, filter: MemoryFilter) -> Result<MemoryPage, StoreError>;
+
+    /// One fact. `None` if it does not exist for the caller.
+    async fn memory(&self, scope: &Scope, id: MemoryId) -> Result<Option<Memory>, StoreError>;
+
+    /// Changes the text of a fact. `None` if the fact does not exist for the caller. No turn keeps the old text as
+    /// recalled. Durable when it returns.
+    async fn change_memory(
+        &self,
+        scope: &Scope,
+        id: MemoryId,
+        text: Arc<str>,
+        now: Timestamp,
+    ) -> Result<Option<Memory>, StoreError>;
+
+    /// Deletes a fact; `false` if it does not exist for the caller. No turn keeps it as recalled. Durable when it
+    /// returns.
+    async fn forget_memory(&self, scope: &Scope, id: MemoryId) -> Result<bool, StoreError>;
+
+    /// Deletes all facts about a session key, and returns how many there were. Durable when it returns.
+    async fn forget_memories(&self, scope: &Scope, session_key: &SessionKey) -> Result<u64, StoreError>;
+
+    /// Finds what is remembered about a session key. Messages are found when they are indexed, which is soon after the
+    /// turn's end. Never reads all messages or all facts.
+    async fn remember(&self, query: MemoryQuery) -> Result<Remembered, StoreError>;
 
     /// Deletes a message, or replaces it by what is left of it. Durable when it returns. Summaries cannot be rewritten,
     /// and a summary keeps what it says about the message.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use herma_model::generation::Finish;
 use herma_model::turn::FailureCode;
 use herma_model::{
-    CompactionId, ConversationFacts, Message, Resolution, Step, TenantId, Timestamp, TurnFailure, TurnId, TurnState,
+    CompactionId, ConversationFacts, Message, Recall, Resolution, Step, TenantId, Timestamp, TurnFailure, TurnId,
+    TurnState,
 };
 
 use crate::approvals::PendingApproval;
@@ -130,6 +131,8 @@ pub struct TurnRecord {
     pub steps: Vec<Step>,
     /// The questions that it waits for, in order, with the answers so far. Empty if it is not parked.
     pub pending: Vec<PendingApproval>,
+    /// What memory did for it. `None` if no session key was in force, or if that is not written yet.
+    pub recall: Option<Arc<Recall>>,
     /// The streamed output in the journal. If the turn is running, the output so far.
     pub shown: StreamedOutput,
     /// The place after `shown`, if the turn is running.

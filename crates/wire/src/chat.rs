@@ -22,7 +22,7 @@ mod usage;
 
 pub use answer::{answer_of, assistant_utterance, client_utterance, shown_text};
 pub use chunk::{delta_chunk, finish_chunk, role_chunk, usage_chunk, whole_answer_deltas, write_text_chunks};
-pub use completion::{Head, completion};
+pub use completion::{Head, completion, completion_id};
 pub use extra::reasoning_text;
 pub(crate) use extra::{Extra, PHASE, logprobs};
 pub use joined::JoinedTexts;

@@ -1,8 +1,9 @@
-//! Herma's own resources as JSON: sessions, their messages and compactions, tools, and search results.
+//! Herma's own resources as JSON: sessions, their messages and compactions, facts, tools, and search results.
 
 mod compact_request;
 mod compaction;
 mod lineage;
+mod memory;
 mod message;
 mod search;
 mod session;
@@ -15,6 +16,7 @@ use herma_model::Timestamp;
 pub use compact_request::{CompactRequest, UndoRequest};
 pub use compaction::{CompactionPreview, CompactionRow};
 pub use lineage::{GraphEdge, GraphNode, LineageGraph};
+pub use memory::{ChangeMemory, CreateMemory, ForgottenMemory, MemoryRow, memory_text};
 pub use message::MessageRow;
 pub use search::{Marks, SearchRow, moment};
 pub use session::{DeletedSession, SessionRow, metadata};

@@ -48,12 +48,21 @@ impl Child {
 
     /// The command of Herma's release binary, which is in the same directory as this one.
     pub(super) fn herma(upstream: &str, data: &Path, settings: &[(&str, &str)]) -> io::Result<Command> {
-        let mut herma = Command::new(std::env::current_exe()?.with_file_name("herma"));
-        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("HERMA_")) {
-            herma.env_remove(name);
-        }
+        Ok(Self::herma_of(&release_binary()?, upstream, data, settings))
+    }
+
+    /// The command of any binary of Herma.
+    pub(super) fn herma_of(binary: &Path, upstream: &str, data: &Path, settings: &[(&str, &str)]) -> Command {
+        let mut herma = without_settings(binary);
         herma.args(["serve", "--listen", "127.0.0.1:0", "--upstream", upstream, "--model", "bench", "--data"]);
         herma.arg(data).env("HERMA_API_KEY", super::load::KEY).envs(settings.iter().copied());
+        herma
+    }
+
+    /// The command of Herma's agent for editors, of the release binary.
+    pub(super) fn editor(upstream: &str, data: &Path) -> io::Result<Command> {
+        let mut herma = without_settings(&release_binary()?);
+        herma.args(["acp", "--data"]).arg(data).envs([("HERMA_UPSTREAM", upstream), ("HERMA_MODEL", "bench")]);
         Ok(herma)
     }
 
@@ -94,6 +103,19 @@ impl Child {
         let kib = line.and_then(|line| line.trim().strip_suffix(" kB")).and_then(|kib| kib.trim().parse::<u64>().ok());
         kib.map(|kib| kib * 1024).ok_or_else(|| io::Error::other("no VmRSS"))
     }
+}
+
+fn release_binary() -> io::Result<PathBuf> {
+    Ok(std::env::current_exe()?.with_file_name("herma"))
+}
+
+/// A command without the settings of this process.
+fn without_settings(binary: &Path) -> Command {
+    let mut herma = Command::new(binary);
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("HERMA_")) {
+        herma.env_remove(name);
+    }
+    herma
 }
 
 impl Drop for Child {

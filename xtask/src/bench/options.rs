@@ -27,6 +27,9 @@ pub(super) struct Options {
     /// Measures without Herma.
     #[arg(long)]
     without_herma: bool,
+    /// Another release binary of Herma, from before a change, say. `turns` measures it in the same rounds.
+    #[arg(long, value_name = "BINARY", conflicts_with = "without_herma")]
+    before: Option<PathBuf>,
     /// Conversations stored for the second start-up measurement.
     #[arg(long, value_name = "N")]
     conversations: Option<usize>,
@@ -167,7 +170,13 @@ impl Options {
 
     /// The targets, in the order of the report.
     pub(super) fn targets(&self) -> Vec<Target> {
-        Target::ALL.into_iter().filter(|target| self.has_herma() || *target != Target::Herma).collect()
+        let [direct, proxy, floor, herma] = Target::ALL;
+        [direct, proxy, floor].into_iter().chain(self.has_herma().then_some(herma)).collect()
+    }
+
+    /// The other binary of Herma that is measured beside this one.
+    pub(super) fn before(&self) -> Option<&Path> {
+        self.before.as_deref()
     }
 
     /// Whether Herma is measured.

@@ -19,10 +19,12 @@ pub(super) enum Target {
     /// The durable floor.
     Floor,
     Herma,
+    /// Another binary of Herma, which only `--before` adds.
+    Before,
 }
 
 impl Target {
-    /// All targets, in the order of the report.
+    /// The usual targets, in the order of the report.
     pub(super) const ALL: [Self; 4] = [Self::Direct, Self::Proxy, Self::Floor, Self::Herma];
 
     /// Its name in the report.
@@ -32,12 +34,13 @@ impl Target {
             Self::Proxy => "proxy",
             Self::Floor => "floor",
             Self::Herma => "herma",
+            Self::Before => "before",
         }
     }
 
     /// Whether the server stores the history, so that a request has only the new message.
     pub(super) const fn keeps_history(self) -> bool {
-        matches!(self, Self::Floor | Self::Herma)
+        matches!(self, Self::Floor | Self::Herma | Self::Before)
     }
 }
 
@@ -48,6 +51,8 @@ pub(super) struct Testbed {
     upstream: Child,
     servers: Vec<Server>,
     data: TempDir,
+    /// The binary of [`Target::Before`].
+    before: Option<PathBuf>,
 }
 
 /// One target and its process. `direct` has none of its own and uses the upstream.
@@ -60,12 +65,17 @@ pub(super) struct Server {
 impl Testbed {
     /// Starts the upstream and the targets, each with an empty data directory.
     pub(super) fn start(targets: &[Target]) -> io::Result<Self> {
+        Self::start_beside(targets, None)
+    }
+
+    /// The same, with another binary of Herma as one more target, if there is one.
+    pub(super) fn start_beside(targets: &[Target], before: Option<&Path>) -> io::Result<Self> {
         let beside = std::env::current_exe()?;
         let beside = beside.parent().unwrap_or(Path::new("."));
         let data = tempfile::Builder::new().prefix("bench-").tempdir_in(beside)?;
         let upstream = Child::start(&mut Child::own("bench-upstream", &[])?)?;
-        let mut testbed = Self { upstream, servers: Vec::new(), data };
-        for &target in targets {
+        let mut testbed = Self { upstream, servers: Vec::new(), data, before: before.map(Path::to_owned) };
+        for &target in targets.iter().chain(before.map(|_| &Target::Before)) {
             let child = match target {
                 Target::Direct => None,
                 _ => Some(testbed.launch(target, target.name())?),
@@ -89,6 +99,10 @@ impl Testbed {
             Target::Proxy => Child::own("bench-proxy", &[&upstream]),
             Target::Floor => Child::own("bench-floor", &[&upstream, &data.to_string_lossy()]),
             Target::Herma => Child::herma(&upstream, data, &[]),
+            Target::Before => {
+                let binary = self.before.as_deref().ok_or_else(|| io::Error::other("--before names no binary"))?;
+                Ok(Child::herma_of(binary, &upstream, data, &[]))
+            }
         }
     }
 
@@ -105,6 +119,11 @@ impl Testbed {
     pub(super) fn launch_herma_on(&self, data: &Path, settings: &[(&str, &str)]) -> io::Result<Child> {
         std::fs::create_dir_all(data)?;
         Child::start(&mut Child::herma(&self.upstream_url(), data, settings)?)
+    }
+
+    /// The command of Herma's agent for editors on a data directory with this name, which has to exist.
+    pub(super) fn editor_command(&self, data: &str) -> io::Result<Command> {
+        Child::editor(&self.upstream_url(), &self.directory(data))
     }
 
     /// The path of a data directory with this name.

@@ -13,8 +13,8 @@ use crate::workspace;
 /// The layers, lowest first. A crate that is not listed here is a finding.
 const LAYERS: [&[&str]; 6] = [
     &["herma-model"],
-    &["herma-wire", "herma-turn", "herma-store", "herma-memory", "herma-config"],
-    &["herma-store-sqlite", "herma-store-postgres", "herma-upstream", "herma-tools"],
+    &["herma-wire", "herma-turn", "herma-store", "herma-config"],
+    &["herma-store-sqlite", "herma-store-postgres", "herma-upstream", "herma-tools", "herma-memory"],
     &["herma-gateway"],
     &["herma-http", "herma-acp"],
     &["herma"],

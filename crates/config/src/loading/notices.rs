@@ -2,11 +2,11 @@
 
 use crate::config::Config;
 use crate::reading::path::quoted;
-use crate::sections::tools::BuiltInTool;
+use crate::sections::memory::MemoryProvider;
 
 /// Features that do not exist yet, by the prefix of their settings.
 const NOT_YET: [(&str, &str); 3] = [
-    ("memory.", "long-term memory is"),
+    ("memory.model", "a model that reads finished conversations is"),
     ("jobs.", "scheduled jobs are"),
     ("telemetry.otlp_endpoint", "sending traces is"),
 ];
@@ -14,10 +14,9 @@ const NOT_YET: [(&str, &str); 3] = [
 /// One line for each setting that was given but has no effect.
 pub(crate) fn notices(config: &Config, set: &[String]) -> Vec<String> {
     let mut notices: Vec<_> = set.iter().filter_map(|key| not_yet(key)).collect();
-    if config.tools.builtin.contains(&BuiltInTool::Memory) {
+    if config.memory.provider == MemoryProvider::Honcho {
         notices.push(
-            "`tools.builtin` names \"memory\", but long-term memory is not there yet: the tool is not offered"
-                .to_owned(),
+            "`memory.provider` is \"honcho\", which is not there yet: nothing is recalled or recorded".to_owned(),
         );
     }
     if config.upstream.base_url.is_none() && config.upstream.api_key.is_some() {
@@ -38,6 +37,11 @@ pub(crate) fn notices(config: &Config, set: &[String]) -> Vec<String> {
         }
     }
     notices
+}
+
+/// Whether the feature of a setting does not exist yet.
+pub(crate) fn is_not_yet(key: &str) -> bool {
+    NOT_YET.into_iter().any(|(prefix, _)| key.starts_with(prefix))
 }
 
 fn not_yet(key: &str) -> Option<String> {

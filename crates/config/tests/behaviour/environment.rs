@@ -68,7 +68,7 @@ fn a_setting_whose_feature_is_not_there_yet_is_reported_and_not_refused() {
         [compaction]
         mode = "off"
         [memory]
-        provider = "off"
+        model = "m"
         [jobs]
         enabled = false
         [retention]
@@ -87,11 +87,9 @@ fn a_setting_whose_feature_is_not_there_yet_is_reported_and_not_refused() {
     assert_eq!(
         load_file(toml).unwrap().notices,
         [
-            format!("`memory.provider` is set, but long-term memory is {suffix}"),
+            format!("`memory.model` is set, but a model that reads finished conversations is {suffix}"),
             format!("`jobs.enabled` is set, but scheduled jobs are {suffix}"),
             format!("`telemetry.otlp_endpoint` is set, but sending traces is {suffix}"),
-            "`tools.builtin` names \"memory\", but long-term memory is not there yet: the tool is not offered"
-                .to_owned(),
         ]
     );
 }

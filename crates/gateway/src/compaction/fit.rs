@@ -61,7 +61,8 @@ pub(crate) struct FoundCompaction {
 }
 
 impl Gateway {
-    /// Measures the context of a turn. The snapshot has the turn's messages already.
+    /// Measures the context of a turn. The snapshot has the turn's messages already. `recalled` are the tokens of what
+    /// memory adds to them.
     pub(crate) fn measure<'a>(
         &'a self,
         request: &'a TurnRequest,
@@ -69,9 +70,11 @@ impl Gateway {
         lease: Lease,
         need: &'a Need,
         log: &'a TurnLog,
+        recalled: u64,
     ) -> Fit<'a> {
         let model = self.settings.resolve_model(request.options.model.as_deref());
-        let load = Load::of(request, Some(snapshot), &[]);
+        let mut load = Load::of(request, Some(snapshot), &[]);
+        load.total += recalled;
         let is_little = request.options.compact_at.is_none_or(|threshold| load.total <= threshold);
         if model.window.is_none() && is_little && matches!(need, Need::Threshold) {
             return Fit::Fits;

@@ -7,10 +7,12 @@ use herma_store::{
     MessagePage, MessageRange, Page, Pin, Search, SearchPage, Snapshot,
 };
 use herma_turn::build;
+use herma_turn::words::put_before;
 
 use super::Sessions;
 use crate::compaction::transcript;
 use crate::error::{GatewayError, InvalidRequest};
+use crate::recall::newest_question;
 
 impl Sessions<'_> {
     /// The conversation of a name, at its head or at exactly the session that has this name.
@@ -38,10 +40,17 @@ impl Sessions<'_> {
         opened.ok_or(GatewayError::unknown())
     }
 
-    /// What the model would be shown of a conversation, or was last shown of exactly the session that has this name.
+    /// What the model would be shown of a conversation, or was last shown of exactly the session that has this name. The
+    /// last turn has what was recalled into it.
     pub async fn model_view(&self, alias: &Alias, pin: Pin) -> Result<Vec<Payload>, GatewayError> {
         let snapshot = self.snapshot(alias, pin).await?;
-        Ok(build(&snapshot.system, transcript(&snapshot), None))
+        let mut context = build(&snapshot.system, transcript(&snapshot), None);
+        if let Some(block) = snapshot.recall.as_ref().and_then(|recall| recall.block.as_deref())
+            && let Some(question) = newest_question(&snapshot)
+        {
+            put_before(&mut context, &question.said.payload, block);
+        }
+        Ok(context)
     }
 
     /// A page of the graph around a conversation: its ancestors, its sessions, its descendants.

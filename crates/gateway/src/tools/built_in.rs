@@ -1,6 +1,7 @@
 //! The tools that need no server.
 
 mod delegate;
+mod memory;
 mod search;
 
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 use super::plan::PlannedCall;
 use super::session::SessionTools;
 use crate::gateway::Gateway;
-use crate::request::ToolOffer;
+use crate::request::{MemoryUse, ToolOffer};
 use crate::stored_turn::StoredTurn;
 
 /// A tool of Herma itself.
@@ -26,11 +27,13 @@ pub enum BuiltIn {
     SessionSearch,
     /// Reads an earlier conversation.
     SessionRead,
+    /// Adds, changes and forgets facts in long-term memory.
+    Memory,
 }
 
 impl BuiltIn {
     /// Every built-in tool.
-    pub const ALL: [Self; 3] = [Self::DelegateTask, Self::SessionSearch, Self::SessionRead];
+    pub const ALL: [Self; 4] = [Self::DelegateTask, Self::SessionSearch, Self::SessionRead, Self::Memory];
 
     /// Its name, for the model and in the configuration.
     pub const fn name(self) -> &'static str {
@@ -38,7 +41,13 @@ impl BuiltIn {
             Self::DelegateTask => herma_model::tool::DELEGATE_TASK,
             Self::SessionSearch => "session_search",
             Self::SessionRead => "session_read",
+            Self::Memory => "memory",
         }
+    }
+
+    /// Whether it changes nothing.
+    pub const fn is_read_only(self) -> bool {
+        matches!(self, Self::SessionSearch | Self::SessionRead)
     }
 
     /// The tool of this name.
@@ -60,6 +69,11 @@ impl BuiltIn {
             Self::SessionRead => {
                 "Reads messages of an earlier conversation, newest last. Use an id that session_search returned. Pass \
                  `before` from the result to read further back."
+            }
+            Self::Memory => {
+                "Remembers lasting facts about the user for later conversations. Use `add` for something new, and \
+                 `change` or `forget` with the id of a fact if it is no longer true. Without an id, the result lists \
+                 the facts with their ids."
             }
         }
     }
@@ -100,6 +114,15 @@ impl BuiltIn {
                 },
                 "required": ["id"],
             }),
+            Self::Memory => json!({
+                "type": "object",
+                "properties": {
+                    "action": { "type": "string", "enum": ["add", "change", "forget"] },
+                    "id": { "type": "string", "description": "The fact to change or forget." },
+                    "text": { "type": "string", "description": "The fact, as one sentence that can stand alone." },
+                },
+                "required": ["action"],
+            }),
         }
     }
 
@@ -115,6 +138,7 @@ impl BuiltIn {
             Self::DelegateTask => delegate::run(gateway, context, &arguments).await,
             Self::SessionSearch => search::search(gateway, context, &arguments).await,
             Self::SessionRead => search::read(gateway, context, &arguments).await,
+            Self::Memory => memory::call(gateway, context, &arguments).await,
         }
     }
 }
@@ -129,6 +153,7 @@ pub(crate) struct CallContext {
     pub(crate) tools: ToolOffer,
     pub(crate) obeys_tool_mode: bool,
     pub(crate) session_tools: Option<Arc<SessionTools>>,
+    pub(crate) memory: MemoryUse,
     /// How many children the turn may still make. Calls of the same turn share it.
     pub(crate) children_left: Arc<AtomicU32>,
 }
@@ -136,8 +161,12 @@ pub(crate) struct CallContext {
 impl CallContext {
     /// What the turn may see: conversations of its session key, or those without a key if it has none.
     fn scope(&self) -> Scope {
-        let session_keys = KeyScope::Only(self.session_key.clone());
-        Scope::of(&Principal { session_keys, ..self.principal.clone() })
+        Scope::of(&self.limited_principal())
+    }
+
+    /// The principal, limited to the turn's session key.
+    fn limited_principal(&self) -> Principal {
+        Principal { session_keys: KeyScope::Only(self.session_key.clone()), ..self.principal.clone() }
     }
 }
 
@@ -153,6 +182,7 @@ impl StoredTurn<'_> {
             tools: self.request.options.tools,
             obeys_tool_mode: self.request.options.obeys_tool_mode,
             session_tools: self.request.options.session_tools.clone(),
+            memory: self.request.options.memory,
             children_left: Arc::clone(&self.children_left),
         }
     }

@@ -30,7 +30,7 @@ impl BuiltIn {
             tool: Arc::from(self.name()),
             description: Arc::from(self.description()),
             input_schema: Arc::from(self.schema().to_string()),
-            read_only: self != Self::DelegateTask,
+            read_only: self.is_read_only(),
             approval: Approval::Auto,
         };
         ToolRow { server, tool: Some(Arc::new(tool)), status: Status::Ready }

@@ -12,7 +12,7 @@ use super::built_in::BuiltIn;
 use super::session::SessionTools;
 use crate::answer::holds_text;
 use crate::gateway::Gateway;
-use crate::request::{ToolOffer, TurnRequest};
+use crate::request::{MemoryUse, ToolOffer, TurnRequest};
 
 /// A tool that a turn is offered.
 #[derive(Debug, Clone)]
@@ -61,7 +61,7 @@ impl Offered {
     pub(crate) fn is_read_only(&self) -> bool {
         match self {
             Self::Server(tool) | Self::Session(tool, _) => tool.read_only,
-            Self::BuiltIn(tool) => *tool != BuiltIn::DelegateTask,
+            Self::BuiltIn(tool) => tool.is_read_only(),
         }
     }
 
@@ -150,7 +150,13 @@ impl Gateway {
             ToolOffer::AsConfigured | ToolOffer::Off => (0, settings.max_rounds),
         };
         let may_delegate = depth < settings.delegate.max_depth;
-        let built_in = settings.built_in.iter().filter(|tool| may_delegate || **tool != BuiltIn::DelegateTask);
+        let may_remember =
+            self.memory.is_some() && facts.session_key.is_some() && request.options.memory != MemoryUse::Off;
+        let built_in = settings.built_in.iter().filter(|tool| match tool {
+            BuiltIn::DelegateTask => may_delegate,
+            BuiltIn::Memory => may_remember,
+            BuiltIn::SessionSearch | BuiltIn::SessionRead => true,
+        });
         let mut offered: Vec<Offered> = built_in.copied().map(Offered::BuiltIn).collect();
         let tenant = &request.caller.principal.tenant_name;
         let session_key = facts.session_key.as_ref().map(|key| key.as_str());

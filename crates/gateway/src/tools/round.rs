@@ -191,6 +191,7 @@ impl StoredTurn<'_> {
             usage,
             cost: self.gateway.settings.cost(&self.model(), usage),
             record,
+            recall: self.turn.unstored_recall(),
             now: mint::now(),
         };
         match self.gateway.store.append(append).await {

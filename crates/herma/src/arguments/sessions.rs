@@ -63,7 +63,7 @@ pub(crate) enum SessionsCommand {
     #[command(after_help = UNARCHIVE_HELP)]
     Unarchive(SessionName),
     /// Delete a conversation for good
-    #[command(after_help = DELETE_HELP)]
+    #[command(after_help = DELETE_HELP, visible_alias = "rm")]
     Delete(DeleteFlags),
     /// Put a summary in place of what is old in a conversation, now
     #[command(after_help = COMPACT_HELP)]

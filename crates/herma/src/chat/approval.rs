@@ -1,10 +1,9 @@
 //! Asks the person at the terminal whether a call may be made.
 
-use std::io::{self, Write};
-
 use herma_model::ApprovalChoice;
 
-use super::input::StdinLines;
+use super::editor::{self, Typed};
+use super::quiet::QuietTerminal;
 use crate::output;
 use crate::signals::{Caught, Signals};
 
@@ -17,26 +16,27 @@ pub(super) enum Consent {
     Interrupted(Caught),
 }
 
-/// Asks about a call, until there is an answer.
-pub(super) async fn ask(lines: &mut StdinLines, signals: &mut Signals, call: &str) -> io::Result<Consent> {
+/// Asks about a call, until there is an answer. What was typed before the question does not answer it.
+pub(super) async fn ask(quiet: Option<&QuietTerminal>, signals: &mut Signals, call: &str) -> anyhow::Result<Consent> {
+    if let Some(quiet) = quiet {
+        quiet.drop_typed();
+    }
     loop {
-        let mut stderr = io::stderr();
-        write!(stderr, "Allow {call}? [y]es, [n]o, for this [s]ession, [a]lways: ")?;
-        stderr.flush()?;
-        let line = tokio::select! {
-            line = lines.next() => line?,
+        let question = format!("Allow {call}? [y]es, [n]o, for this [s]ession, [a]lways: ");
+        let typed = tokio::select! {
+            typed = editor::ask(question) => typed?,
             caught = signals.next() => {
                 output::note("");
                 return Ok(Consent::Interrupted(caught));
             }
         };
-        let Some(line) = line else {
-            output::note("");
-            return Ok(Consent::Chosen(ApprovalChoice::Deny));
-        };
-        match choice(&line) {
-            Some(choice) => return Ok(Consent::Chosen(choice)),
-            None => output::note("please answer y, n, s or a"),
+        match typed {
+            Typed::Interrupt => return Ok(Consent::Interrupted(Caught::Interrupt)),
+            Typed::End => return Ok(Consent::Chosen(ApprovalChoice::Deny)),
+            Typed::Text(line) => match choice(&line) {
+                Some(choice) => return Ok(Consent::Chosen(choice)),
+                None => output::note("please answer y, n, s or a"),
+            },
         }
     }
 }

@@ -4,92 +4,149 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use herma_gateway::{GatewayError, Sessions};
-use herma_model::{Alias, ConversationFacts, SessionKey};
-use herma_store::{Pin, Snapshot};
+use herma_model::{Alias, ConversationFacts, Role, SessionKey};
+use herma_store::{ListFilter, Pin, Snapshot};
+use herma_wire::chat::shown_text;
 
-use crate::sessions::id_prefix;
-use crate::{excerpt, output};
+use crate::sessions::id_prefix::{self, short_id};
+use crate::terminal::Stream;
+use crate::text_width::shortened;
+use crate::{excerpt, next_command, output};
 
 /// How many messages of an existing conversation are printed at the start.
 const SHOWN_MESSAGES: usize = 2;
 
 /// The conversation of the next message.
+#[derive(Default)]
 pub(super) struct Conversation {
     /// A name of the conversation. `None` before the first message of a conversation without a name.
     pub(super) alias: Option<Alias>,
     /// The session key. New conversations get it too.
     pub(super) session_key: Option<SessionKey>,
-    old: Option<Snapshot>,
+    /// What is known of it. `None` before its first message.
+    facts: Option<Arc<ConversationFacts>>,
+    /// About how many tokens the model reads before the next message.
+    pub(super) tokens: u64,
+    /// The text of its last answer.
+    pub(super) last_answer: Option<String>,
+    /// One line for each of its last messages.
+    last_messages: Vec<String>,
 }
 
 impl Conversation {
-    /// Finds the requested conversation. An unknown name that people may choose begins a new one.
+    /// A conversation that begins with its first message, under this name if there is one.
+    pub(super) fn begin(alias: Option<Alias>, session_key: Option<SessionKey>) -> Self {
+        Self { alias, session_key, ..Self::default() }
+    }
+
+    /// Finds the named conversation. An unknown name that people may choose begins a new one.
     pub(super) async fn choose(
         sessions: &Sessions<'_>,
-        asked: Option<Alias>,
+        typed: Alias,
         session_key: Option<SessionKey>,
     ) -> anyhow::Result<Self> {
-        let Some(alias) = asked else { return Ok(Self { alias: None, session_key, old: None }) };
-        let alias = by_short_id(sessions, &alias).await.unwrap_or(alias);
-        let old = match sessions.snapshot(&alias, Pin::Head).await {
-            Ok(old) => old,
-            Err(GatewayError::NotFound(_)) if alias.may_be_created() => {
-                return Ok(Self { alias: Some(alias), session_key, old: None });
+        match sessions.snapshot(&typed, Pin::Head).await {
+            Ok(old) => Self::continued(typed, &old, session_key),
+            Err(GatewayError::NotFound(_)) => {
+                let completed =
+                    if id_prefix::is_short_id(&typed) { id_prefix::find_short(sessions, &typed).await? } else { None };
+                match completed {
+                    Some(alias) => Self::existing(sessions, alias, session_key).await,
+                    None if typed.may_be_created() => Ok(Self::begin(Some(typed), session_key)),
+                    None => bail!(
+                        "no conversation is known by {typed}; check the id, --data and --store, or leave out --session \
+                         for a new conversation"
+                    ),
+                }
             }
-            Err(GatewayError::NotFound(_)) => bail!(
-                "no conversation is known by {alias}; check the id, --data and --store, or leave out --session for a \
-                 new conversation"
-            ),
-            Err(error) => return Err(error.into()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The conversation that was used last, of this session key if there is one.
+    pub(super) async fn last_used(sessions: &Sessions<'_>, session_key: Option<SessionKey>) -> anyhow::Result<Self> {
+        let filter =
+            ListFilter { user_facing: Some(true), session_key: session_key.clone(), limit: 1, ..ListFilter::default() };
+        let Some(row) = sessions.list(filter).await?.rows.into_iter().next() else {
+            bail!("there is no conversation to continue; to begin one: {}", next_command::of(&["chat"]));
         };
+        Self::existing(sessions, Alias::parse(&row.facts.id.to_string())?, session_key).await
+    }
+
+    /// A conversation that exists.
+    pub(super) async fn existing(
+        sessions: &Sessions<'_>,
+        alias: Alias,
+        session_key: Option<SessionKey>,
+    ) -> anyhow::Result<Self> {
+        let old = sessions.snapshot(&alias, Pin::Head).await?;
+        Self::continued(alias, &old, session_key)
+    }
+
+    fn continued(alias: Alias, old: &Snapshot, session_key: Option<SessionKey>) -> anyhow::Result<Self> {
         let stored = &old.facts.session_key;
         if let (Some(stored), Some(asked)) = (stored, &session_key)
             && stored != asked
         {
             bail!("{alias} belongs to the session key {stored}, not {asked}; leave out --session-key to go on with it");
         }
-        let session_key = stored.clone().or(session_key);
-        Ok(Self { alias: Some(alias), session_key, old: Some(old) })
+        let messages = &old.messages;
+        let last = &messages[messages.len().saturating_sub(SHOWN_MESSAGES)..];
+        let answered = messages.iter().rev().find(|message| message.said.role == Role::Assistant);
+        Ok(Self {
+            alias: Some(alias),
+            session_key: stored.clone().or(session_key),
+            facts: Some(Arc::clone(&old.facts)),
+            tokens: tokens(old),
+            last_answer: answered.and_then(|message| shown_text(&message.said)),
+            last_messages: last.iter().map(|message| excerpt::of(message)).collect(),
+        })
     }
 
     /// Prints which conversation this is, with its last messages.
     pub(super) fn introduce(&self) {
-        match (&self.old, &self.alias) {
-            (Some(old), _) => {
-                let id = &old.facts.head.id;
-                output::note(&format!("continuing {id}; to continue it later: herma chat --session {id}"));
-                let messages = &old.messages;
-                for message in &messages[messages.len().saturating_sub(SHOWN_MESSAGES)..] {
-                    output::note(&format!("  {}", excerpt::of(message)));
-                }
+        match self.name() {
+            Some(name) if self.facts.is_some() => {
+                output::note(&format!("continuing {name}"));
+                let width = Stream::Stderr.width().unwrap_or(usize::MAX);
+                let fitted = |message: &String| shortened(&format!("  {message}"), width);
+                self.last_messages.iter().for_each(|message| output::dim(&fitted(message)));
             }
-            (None, Some(name)) => {
-                output::note(&format!("a new conversation; to continue it later: herma chat --session {name}"));
-            }
-            (None, None) => output::note("a new conversation; its id comes with the first answer"),
+            Some(name) => output::note(&format!("a new conversation, {name}")),
+            None => output::note("a new conversation"),
         }
     }
 
-    /// Remembers the session of a sent message, and prints its id if it is new.
+    /// Remembers the session of a sent message.
     pub(super) fn note_session(&mut self, facts: &Arc<ConversationFacts>) {
         if self.alias.is_none() {
-            let id = &facts.head.id;
-            self.alias = Alias::parse(id.as_str()).ok();
-            output::note(&format!("this is {id}; to continue it later: herma chat --session {id}"));
+            self.alias = Alias::parse(facts.head.id.as_str()).ok();
         }
         if self.session_key.is_none() {
             self.session_key.clone_from(&facts.session_key);
         }
+        self.facts = Some(Arc::clone(facts));
     }
 
-    /// Begins a new conversation under the same session key.
-    pub(super) fn begin_new(&mut self) {
-        *self = Self { alias: None, session_key: self.session_key.take(), old: None };
-        self.introduce();
+    /// What people call it: the name that was chosen, else its short id. `None` before its first message.
+    pub(super) fn name(&self) -> Option<String> {
+        match &self.facts {
+            Some(facts) => Some(facts.name().map_or_else(|| short_id(facts.id), output::printable)),
+            None => self.alias.as_ref().map(|alias| output::printable(alias.as_str())),
+        }
+    }
+
+    /// The command that continues it. `None` before its first message.
+    pub(super) fn continue_command(&self) -> Option<String> {
+        let name = self.facts.as_ref().and_then(|_| self.name())?;
+        Some(next_command::of(&["chat", "--session", &name]))
     }
 }
 
-/// The conversation with this short id. `None` if the text is no short id or no conversation has it.
-async fn by_short_id(sessions: &Sessions<'_>, typed: &Alias) -> Option<Alias> {
-    if id_prefix::is_short_id(typed) { id_prefix::complete(sessions, typed).await.ok() } else { None }
+/// About how many tokens the model's view has: what the model server counted, and what came after it.
+pub(super) fn tokens(of: &Snapshot) -> u64 {
+    let counted = of.counted.as_ref();
+    let is_new = |seq| counted.is_none_or(|counted| seq > counted.through);
+    let new = of.messages.iter().filter(|message| is_new(message.seq));
+    counted.map_or(0, |counted| counted.tokens) + new.map(|message| u64::from(message.said.tokens)).sum::<u64>()
 }

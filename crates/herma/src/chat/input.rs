@@ -1,101 +1,104 @@
-//! Reads lines from stdin, and what they ask for.
+//! What a typed text asks for.
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::fmt::Write;
 
-use anyhow::Context;
-use tokio::sync::mpsc;
-
-/// The lines of stdin.
-pub(super) struct StdinLines {
-    lines: mpsc::Receiver<io::Result<String>>,
-    /// Whether a person types the lines.
-    pub(super) is_terminal: bool,
+/// A command of the chat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Command {
+    New,
+    Sessions,
+    Switch,
+    Branch,
+    Compact,
+    Undo,
+    Title,
+    Model,
+    Copy,
+    Help,
+    Exit,
 }
 
-impl StdinLines {
-    /// Reads stdin on a thread that ends with the process, because a read from a terminal cannot be cancelled.
-    pub(super) fn from_stdin() -> anyhow::Result<Self> {
-        let (sender, lines) = mpsc::channel(1);
-        let reader = move || {
-            let mut stdin = io::stdin().lock();
-            let mut line = Vec::new();
-            loop {
-                line.clear();
-                let read = match stdin.read_until(b'\n', &mut line) {
-                    Ok(0) => return,
-                    Ok(_) => Ok(String::from_utf8_lossy(&line).into_owned()),
-                    Err(error) => Err(error),
-                };
-                let failed = read.is_err();
-                if sender.blocking_send(read).is_err() || failed {
-                    return;
-                }
-            }
-        };
-        std::thread::Builder::new().name("herma-stdin".to_owned()).spawn(reader).context("cannot read stdin")?;
-        Ok(Self { lines, is_terminal: io::stdin().is_terminal() })
-    }
-
-    /// The next line. `None` at the end of the input. Cancel-safe.
-    pub(super) async fn next(&mut self) -> io::Result<Option<String>> {
-        self.lines.recv().await.transpose()
-    }
-
-    /// Prints a prompt if stdin is a terminal.
-    pub(super) fn prompt(&self) {
-        if self.is_terminal {
-            let mut stderr = io::stderr().lock();
-            let _ = stderr.write_all(b"> ").and_then(|()| stderr.flush());
-        }
-    }
+/// How a command is typed, and its line of the help.
+pub(super) struct CommandWord {
+    pub(super) name: &'static str,
+    command: Command,
+    /// What stands behind it, if anything.
+    pub(super) takes: Option<&'static str>,
+    /// Empty for a second name, which the first one's line tells.
+    help: &'static str,
 }
 
-/// What a line asks for.
+const fn word(name: &'static str, command: Command, takes: Option<&'static str>, help: &'static str) -> CommandWord {
+    CommandWord { name, command, takes, help }
+}
+
+/// Every command, in the order of the help.
+pub(super) const COMMANDS: [CommandWord; 13] = [
+    word("help", Command::Help, None, "this list"),
+    word("new", Command::New, None, "a fresh conversation under the same session key; /reset too"),
+    word("reset", Command::New, None, ""),
+    word("sessions", Command::Sessions, None, "the last conversations"),
+    word("switch", Command::Switch, Some("ID"), "go on with another conversation, by its name or id"),
+    word("branch", Command::Branch, Some("[TITLE]"), "go on in a copy; this conversation stays as it is"),
+    word("compact", Command::Compact, None, "put a summary in place of what is old"),
+    word("undo", Command::Undo, Some("[TURNS]"), "take the last turn back, or some"),
+    word("title", Command::Title, Some("[TITLE]"), "show the title, or set it"),
+    word("model", Command::Model, Some("[NAME]"), "show the model, or ask another one from now on"),
+    word("copy", Command::Copy, None, "copy the last answer to the clipboard"),
+    word("exit", Command::Exit, None, "the end; /quit and Ctrl-D too"),
+    word("quit", Command::Exit, None, ""),
+];
+
+/// What a text asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ChatInput<'a> {
-    /// The line is empty.
+    /// There is no text.
     Empty,
     /// A message to the model.
     Message(&'a str),
-    /// Begin a new conversation under the same session key.
-    NewConversation,
-    /// Print the commands.
-    Help,
-    /// End the chat.
-    Exit,
+    /// A command, and what stands behind it.
+    Command(Command, &'a str),
     /// A command that does not exist.
     UnknownCommand(&'a str),
 }
 
 impl<'a> ChatInput<'a> {
-    /// Reads a line. A single word after a slash is a command; a line that begins with a path is a message.
-    pub(super) fn read(line: &'a str) -> Self {
-        let line = line.trim_end();
-        match line {
-            "/new" | "/reset" => Self::NewConversation,
-            "/help" | "/?" => Self::Help,
-            "/exit" | "/quit" => Self::Exit,
-            _ if is_command(line) => Self::UnknownCommand(line),
-            _ => match line.trim_start() {
-                "" => Self::Empty,
-                text => Self::Message(text),
-            },
+    /// Reads a text. One line that begins with a slash and a word is a command; a path is not.
+    pub(super) fn read(text: &'a str) -> Self {
+        let text = text.trim_end();
+        if let Some(line) = text.strip_prefix('/').filter(|line| !line.contains('\n')) {
+            let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
+            if let Some(word) = COMMANDS.iter().find(|word| word.name == name || (name == "?" && word.name == "help")) {
+                return Self::Command(word.command, rest.trim());
+            }
+            if !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphabetic()) {
+                return Self::UnknownCommand(&text[..=name.len()]);
+            }
+        }
+        match text.trim() {
+            "" => Self::Empty,
+            _ => Self::Message(text.strip_prefix(' ').unwrap_or(text)),
         }
     }
 }
 
-fn is_command(line: &str) -> bool {
-    line.strip_prefix('/').is_some_and(|word| !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphabetic()))
-}
-
 /// The text of `/help`.
-pub(super) const HELP: &str = "\
-Commands:
-  /new, /reset   a fresh conversation under the same session key
-  /help          this list
-  /exit          the end; Ctrl-D too
-  Ctrl-C         cancels the running answer; twice while nothing runs, it ends
-A line that begins with a space is always a message.";
+pub(super) fn help() -> String {
+    let mut help = "Commands:\n".to_owned();
+    for CommandWord { name, takes, help: line, .. } in COMMANDS.iter().filter(|word| !word.help.is_empty()) {
+        let typed = format!("/{name} {}", takes.unwrap_or_default());
+        let _ = writeln!(help, "  {typed:<18} {line}");
+    }
+    help.push_str(
+        "Keys:\n  \
+         Alt-Enter          a new line; Enter behind a backslash too; a paste is one message\n  \
+         Up, Ctrl-R         earlier messages, also of other chats\n  \
+         Tab                completes commands, and names behind /switch and /model\n  \
+         Ctrl-C             cancels the running answer; twice at the prompt, it ends\n\
+         A text that begins with a space is always a message.",
+    );
+    help
+}
 
 #[cfg(test)]
 mod tests {
@@ -106,14 +109,18 @@ mod tests {
         for (line, input) in [
             ("\n", ChatInput::Empty),
             ("hello there\r\n", ChatInput::Message("hello there")),
-            ("/new\n", ChatInput::NewConversation),
-            ("/reset", ChatInput::NewConversation),
-            ("/exit \n", ChatInput::Exit),
-            ("/help", ChatInput::Help),
+            ("/new\n", ChatInput::Command(Command::New, "")),
+            ("/reset", ChatInput::Command(Command::New, "")),
+            ("/title  Oslo in May ", ChatInput::Command(Command::Title, "Oslo in May")),
+            ("/exit \n", ChatInput::Command(Command::Exit, "")),
+            ("/?", ChatInput::Command(Command::Help, "")),
             ("/nwe\n", ChatInput::UnknownCommand("/nwe")),
+            ("/swich trip", ChatInput::UnknownCommand("/swich")),
             (" /new\n", ChatInput::Message("/new")),
             ("/etc/passwd is what?\n", ChatInput::Message("/etc/passwd is what?")),
+            ("/new\nis a command", ChatInput::Message("/new\nis a command")),
             ("/", ChatInput::Message("/")),
+            ("  indented:\n    code", ChatInput::Message(" indented:\n    code")),
         ] {
             assert_eq!(ChatInput::read(line), input, "{line:?}");
         }

@@ -1,18 +1,29 @@
-//! `herma chat`: a conversation in the terminal, with its own gateway on the local store.
+//! `herma chat`: a conversation in the terminal, or one answer, with its own gateway on the local store.
 //!
-//! - [`approval`]: the question whether a call may be made.
+//! - [`prompt`]: what is asked, if it does not come from a line editor.
+//! - [`editor`], [`completion`], [`quiet`]: the line editor, the tab key, and the terminal between two prompts.
+//! - [`input`], [`commands`]: what a text asks for, and the commands.
 //! - [`conversation`]: which conversation it is, and what is printed of it at the start.
-//! - [`input`]: lines of stdin, and what they ask for.
-//! - [`printer`]: the texts of an answer while it streams.
-//! - [`talk`]: the loop.
+//! - [`talk`], [`turn`]: the loop, and one turn of it.
+//! - [`printer`], [`spinner`], [`approval`], [`clipboard`]: what a turn shows and asks.
 
 mod approval;
+mod clipboard;
+mod commands;
+mod completion;
 mod conversation;
+mod editor;
 mod input;
 mod printer;
+mod prompt;
+mod quiet;
+mod spinner;
 mod talk;
+mod turn;
 
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -21,17 +32,25 @@ use herma_gateway::models::ServerId;
 use herma_gateway::{Gateway, Sessions, access};
 
 use self::conversation::Conversation;
-use self::input::StdinLines;
-use self::talk::Talk;
+use self::editor::ChatEditor;
+use self::quiet::QuietTerminal;
+use self::talk::{AnswerFormat, Talk};
+use self::turn::TurnOutcome;
 use crate::arguments::{ChatFlags, Common};
 use crate::failure::Misuse;
 use crate::signals::Signals;
-use crate::{logging, output, setup};
+use crate::terminal::Stream;
+use crate::{logging, next_command, output, setup};
 
 /// How long a cancelled turn gets to be stored.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+/// The history of the line editor, in the data directory.
+const HISTORY_FILE: &str = "chat-history";
+/// The exit codes of an answer that a signal ended, as shells have them.
+const INTERRUPTED: u8 = 130;
+const TERMINATED: u8 = 143;
 
-/// Chats until the input ends. If stdin is no terminal, a failed answer makes the exit code 1.
+/// Answers once if there is a prompt or stdin is no terminal; otherwise chats until the person leaves.
 pub(crate) fn run(common: Common, flags: ChatFlags) -> anyhow::Result<ExitCode> {
     let loaded = setup::load(common, Overrides::default())?;
     logging::of_command(&loaded.config.telemetry)?;
@@ -46,21 +65,52 @@ async fn chat(config: Config, flags: ChatFlags) -> anyhow::Result<ExitCode> {
     if flags.model.is_none() && settings.default_model.is_empty() {
         return Err(Misuse("no model is set; name one with --model or HERMA_MODEL".to_owned()).into());
     }
+    let can_ask = io::stdin().is_terminal() && Stream::Stderr.is_terminal();
+    let prompt = prompt::read(&flags)?;
+    let quiet = QuietTerminal::begin();
     let store = setup::open_store(&config)?;
     let principal = access::default_principal(&*store).await?;
-    let sessions = Sessions::of(&*store, &principal);
-    let conversation = Conversation::choose(&sessions, flags.session, flags.session_key).await?;
+    let conversation = {
+        let sessions = Sessions::of(&*store, &principal);
+        match (flags.session, flags.continue_last) {
+            (Some(named), _) => Conversation::choose(&sessions, named, flags.session_key).await?,
+            (None, true) => Conversation::last_used(&sessions, flags.session_key).await?,
+            (None, false) => Conversation::begin(None, flags.session_key),
+        }
+    };
     let is_upstream = settings.resolve_model(flags.model.as_deref()).server == ServerId::Upstream;
     if config.upstream.base_url.is_none() && is_upstream {
-        servers.lines(&config).iter().for_each(|line| output::note(line));
+        let doctor = next_command::of(&["doctor"]);
+        output::dim(&format!("the built-in offline model answers; how to set a real one: {doctor}"));
     }
-    conversation.introduce();
-    let gateway = Gateway::start(store, servers.servers, settings);
-    let lines = StdinLines::from_stdin()?;
+    let gateway = Gateway::start(Arc::clone(&store), servers.servers, settings);
+    let format = if flags.json { AnswerFormat::Json } else { AnswerFormat::Text };
     let mut talk =
-        Talk { gateway: &gateway, principal, model: flags.model, conversation, lines, signals, failed: false };
-    let outcome = talk.run().await;
-    let code = if talk.failed && !talk.lines.is_terminal { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+        Talk { gateway: &gateway, store, principal, model: flags.model, conversation, signals, format, can_ask, quiet };
+    let outcome = match prompt {
+        Some(prompt) => talk.say(&prompt).await.map(once),
+        None => interactively(&mut talk, &config).await,
+    };
+    if let Some(command) = talk.conversation.continue_command() {
+        output::dim(&format!("to continue: {command}"));
+    }
     gateway.drain(DRAIN_TIMEOUT).await;
-    outcome.map(|()| code)
+    outcome
+}
+
+async fn interactively(talk: &mut Talk<'_>, config: &Config) -> anyhow::Result<ExitCode> {
+    talk.conversation.introduce();
+    output::dim("/help lists the commands, Ctrl-D ends");
+    let mut editor = ChatEditor::start(config.data_dir.join(HISTORY_FILE))?;
+    talk.run(&mut editor).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn once(outcome: TurnOutcome) -> ExitCode {
+    match outcome {
+        TurnOutcome::Answered => ExitCode::SUCCESS,
+        TurnOutcome::Failed => ExitCode::FAILURE,
+        TurnOutcome::Cancelled => ExitCode::from(INTERRUPTED),
+        TurnOutcome::Terminated => ExitCode::from(TERMINATED),
+    }
 }

@@ -4,9 +4,10 @@ use herma_gateway::{NewFork, Sessions};
 use herma_model::Alias;
 use herma_store::BranchPoint;
 
+use super::id_prefix::short_id;
 use super::local_store;
 use crate::arguments::BranchFlags;
-use crate::{ORIGIN, output};
+use crate::{ORIGIN, next_command, output};
 
 /// Makes a branch.
 pub(super) async fn make(sessions: &Sessions<'_>, source: &Alias, flags: &BranchFlags) -> anyhow::Result<()> {
@@ -23,9 +24,10 @@ pub(super) async fn make(sessions: &Sessions<'_>, source: &Alias, flags: &Branch
     if flags.session.shared.json {
         return local_store::print_row(&row);
     }
-    let id = &row.session.id;
-    output::answer(&id.to_string())?;
+    output::answer(&row.session.id.to_string())?;
     let count = row.message_count;
-    output::note(&format!("it has {count} messages of {source}; to go on in it: herma chat --session {id}"));
+    let name = row.facts.name().map_or_else(|| short_id(row.facts.id), str::to_owned);
+    let chat = next_command::of(&["chat", "--session", &name]);
+    output::note(&format!("it has {count} messages of {source}; to go on in it: {chat}"));
     Ok(())
 }

@@ -12,7 +12,7 @@ use herma_wire::resource::CompactionRow;
 use super::{explain, id_prefix, local_store, preview};
 use crate::arguments::{Common, CompactFlags};
 use crate::failure::Misuse;
-use crate::{logging, output, setup};
+use crate::{logging, next_command, output, setup};
 
 /// Compacts a conversation, or previews a compaction.
 pub(crate) fn run(common: Common, flags: CompactFlags) -> anyhow::Result<ExitCode> {
@@ -75,7 +75,8 @@ fn print(alias: &Alias, done: &Compacted, json: bool) -> anyhow::Result<()> {
     if record.session_after != record.session_before {
         output::note(&format!("the conversation goes on in {}; {alias} still leads to it", record.session_after));
     }
-    output::note(&format!("to take it back: herma sessions undo {alias} {}", record.id));
+    let back = next_command::of(&["sessions", "undo", alias.as_str(), &record.id.to_string()]);
+    output::note(&format!("to take it back: {back}"));
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use herma_model::{Alias, Compaction};
 use herma_wire::resource::CompactionRow;
 
 use crate::arguments::SessionName;
-use crate::{output, table};
+use crate::{next_command, output, table};
 
 /// Prints compactions and undos, newest first.
 pub(super) async fn print(sessions: &Sessions<'_>, alias: &Alias, session: &SessionName) -> anyhow::Result<()> {
@@ -16,7 +16,8 @@ pub(super) async fn print(sessions: &Sessions<'_>, alias: &Alias, session: &Sess
         let rows: Vec<CompactionRow<'_>> = ledger.iter().map(CompactionRow::from).collect();
         output::answer(&serde_json::to_string(&rows)?)?;
     } else if ledger.is_empty() {
-        output::note(&format!("{alias} was never compacted; to do it now: herma sessions compact {alias}"));
+        let compact = next_command::of(&["sessions", "compact", alias.as_str()]);
+        output::note(&format!("{alias} was never compacted; to do it now: {compact}"));
     } else {
         output::answer(&as_table(&ledger))?;
     }

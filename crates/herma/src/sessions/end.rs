@@ -5,11 +5,13 @@ use herma_model::Alias;
 
 use super::local_store::print_change;
 use crate::arguments::SessionName;
+use crate::next_command;
 
 /// Ends a conversation. One that has ended already does not change.
 pub(super) async fn end(sessions: &Sessions<'_>, alias: &Alias, session: &SessionName) -> anyhow::Result<()> {
     let row = sessions.end(alias).await?;
-    print_change(session, &row, "is ended; `herma sessions reopen` opens it again")
+    let back = next_command::of(&["sessions", "reopen", alias.as_str()]);
+    print_change(session, &row, &format!("is ended; to open it again: {back}"))
 }
 
 /// Reopens a conversation. One that is open does not change.

@@ -4,8 +4,10 @@ use anyhow::anyhow;
 use herma_gateway::{Conflict, Field, GatewayError, InvalidRequest};
 use herma_model::Alias;
 
+use crate::next_command;
+
 /// Says what to do about an error, in terms of the terminal. `alias` is the conversation.
-pub(super) fn explained(alias: &Alias) -> impl Fn(GatewayError) -> anyhow::Error {
+pub(crate) fn explained(alias: &Alias) -> impl Fn(GatewayError) -> anyhow::Error {
     move |error| match error {
         GatewayError::NotFound(_) => unknown(alias),
         GatewayError::Busy { running, .. } => anyhow!(
@@ -38,7 +40,12 @@ fn explain_invalid(alias: &Alias, invalid: &InvalidRequest) -> anyhow::Error {
 fn explain_conflict(alias: &Alias, conflict: Conflict) -> anyhow::Error {
     match conflict {
         Conflict::Exists => anyhow!("the name that --id gives leads somewhere already; choose another one"),
-        Conflict::Ended => anyhow!("{alias} was ended; `herma sessions reopen` opens it again"),
+        Conflict::Ended => {
+            anyhow!(
+                "{alias} was ended; to open it again: {}",
+                next_command::of(&["sessions", "reopen", alias.as_str()])
+            )
+        }
         Conflict::NothingToCompact => anyhow!("{conflict}; nothing was changed"),
         Conflict::NothingToRestore => anyhow!("nothing of {alias} was rewound since the last turn"),
         conflict => anyhow!("{conflict}"),

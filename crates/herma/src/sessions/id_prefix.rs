@@ -9,6 +9,7 @@ use herma_model::{Alias, ConversationId};
 use herma_store::{Archived, ConversationRow, ListFilter, ListView, Pin};
 
 use super::{explain, list};
+use crate::terminal::Stream;
 
 /// The most sessions that are searched. Beyond them, a unique match could not be guaranteed.
 const MAX_SCANNED: usize = 20_000;
@@ -20,7 +21,7 @@ const MAX_SHOWN: usize = 10;
 const SHORT_DIGITS: usize = 8;
 
 /// The short id of a conversation.
-pub(super) fn short_id(id: ConversationId) -> String {
+pub(crate) fn short_id(id: ConversationId) -> String {
     let id = id.to_string();
     id[id.len() - SHORT_DIGITS..].to_owned()
 }
@@ -38,6 +39,13 @@ pub(crate) async fn complete(sessions: &Sessions<'_>, typed: &Alias) -> anyhow::
         Err(GatewayError::NotFound(_)) => choose(typed, &candidates(sessions, typed).await?),
         Err(error) => Err(error.into()),
     }
+}
+
+/// The conversation with this short id. `None` if there is none; several are an error.
+pub(crate) async fn find_short(sessions: &Sessions<'_>, typed: &Alias) -> anyhow::Result<Option<Alias>> {
+    let mut found = candidates(sessions, typed).await?;
+    found.retain(|row| short_id(row.facts.id) == typed.as_str());
+    if found.is_empty() { Ok(None) } else { choose(typed, &found).map(Some) }
 }
 
 /// Sessions whose own id or conversation id begins with `typed`, or whose conversation has it as its short id.
@@ -80,7 +88,7 @@ fn choose(typed: &Alias, found: &[ConversationRow]) -> anyhow::Result<Alias> {
 }
 
 fn ambiguous(typed: &Alias, found: &[ConversationRow]) -> anyhow::Error {
-    let shown = list::as_table(&found[..found.len().min(MAX_SHOWN)], now());
+    let shown = list::as_table(&found[..found.len().min(MAX_SHOWN)], now(), ListView::Conversations, Stream::Stderr);
     let more = match found.len().saturating_sub(MAX_SHOWN) {
         0 => String::new(),
         more => format!("\nand {more} more"),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::bail;
 use herma_config::{Config, Overrides};
 use herma_gateway::access::DEFAULT_TENANT;
-use herma_gateway::{Gateway, Sessions, now, rows};
+use herma_gateway::{Gateway, Memories, Sessions, now, rows};
 use herma_model::{Alias, Principal, TenantId};
 use herma_store::{ConversationRow, Store};
 
@@ -26,6 +26,15 @@ pub(super) fn on_sessions(
     work: impl AsyncFnOnce(&Sessions<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<ExitCode> {
     on_store(common, tenant, async |store, operator| work(&Sessions::of(store, operator)).await)
+}
+
+/// Runs a command that reads or changes facts in long-term memory.
+pub(crate) fn on_memories(
+    common: Common,
+    tenant: &str,
+    work: impl AsyncFnOnce(&Memories<'_>) -> anyhow::Result<()>,
+) -> anyhow::Result<ExitCode> {
+    on_store(common, tenant, async |store, operator| work(&Memories::of(store, operator)).await)
 }
 
 /// Runs a command on one conversation. The beginning of its id is enough to name it.

@@ -6,6 +6,7 @@ use herma_store::RewindPoint;
 
 use super::local_store::print_change;
 use crate::arguments::{RewindFlags, SessionName};
+use crate::next_command;
 
 /// Ends the model's view at an earlier message.
 pub(super) async fn rewind(sessions: &Sessions<'_>, alias: &Alias, flags: &RewindFlags) -> anyhow::Result<()> {
@@ -14,7 +15,8 @@ pub(super) async fn rewind(sessions: &Sessions<'_>, alias: &Alias, flags: &Rewin
         (None, turns) => RewindPoint::Turns(turns.unwrap_or(1)),
     };
     let row = sessions.rewind(alias, to).await?;
-    print_change(&flags.session, &row, "is rewound; `herma sessions restore` takes it back")
+    let back = next_command::of(&["sessions", "restore", alias.as_str()]);
+    print_change(&flags.session, &row, &format!("is rewound; to take it back: {back}"))
 }
 
 /// Gives the model back the messages that were rewound since the last turn.

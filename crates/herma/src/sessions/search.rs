@@ -6,8 +6,11 @@ use herma_store::search::Wanted;
 use herma_store::{Grouping, Hit, Search, SearchFilter};
 use herma_wire::resource::Marks;
 
+use super::id_prefix::short_id;
 use crate::arguments::SearchFlags;
 use crate::failure::Misuse;
+use crate::table::Table;
+use crate::terminal::Stream;
 use crate::{excerpt, output, table};
 
 /// The most characters of a snippet.
@@ -34,7 +37,8 @@ pub(super) async fn print(sessions: &Sessions<'_>, flags: &SearchFlags) -> anyho
         }
     } else if !hits.is_empty() {
         let cells: Vec<_> = hits.iter().map(cells).collect();
-        output::answer(&table::layout(["WHEN", "SESSION", "ROLE", "SNIPPET"], &cells))?;
+        let table = Table::new(["WHEN", "CONVERSATION", "ROLE", "SNIPPET"]).cutting("SNIPPET");
+        output::answer(&table.layout(&cells, Stream::Stdout))?;
     }
     if hits.is_empty() {
         output::note("nothing was found");
@@ -48,7 +52,7 @@ fn cells(hit: &Hit) -> [String; 4] {
     let snippet = Marks::None.write(hit.snippet.iter().map(|piece| (piece.text.as_str(), piece.found)));
     [
         table::minute(hit.created_at),
-        hit.session.to_string(),
+        hit.root.chosen().map_or_else(|| short_id(hit.conversation), output::printable),
         hit.message.map_or("title", |message| message.role.as_str()).to_owned(),
         excerpt::line(&snippet, SNIPPET),
     ]

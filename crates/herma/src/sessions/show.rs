@@ -7,12 +7,18 @@ use herma_model::limits::MAX_PAGE;
 use herma_model::{Alias, Seq, TurnId, TurnState};
 use herma_store::{ConversationRow, Entry, MessageRange, Order, Pin};
 
+use super::id_prefix::short_id;
 use super::local_store;
 use crate::arguments::ShowFlags;
+use crate::terminal::{Colour, Stream, Style};
+use crate::text_width::{columns, wrapped};
 use crate::{excerpt, output, table};
 
 /// The most characters of a title.
 const TITLE: usize = 256;
+
+/// How far the rest of a message is indented in a narrow terminal.
+const INDENT: usize = 2;
 
 /// Prints a conversation at its head, or exactly the named session.
 pub(super) async fn print(sessions: &Sessions<'_>, alias: &Alias, flags: &ShowFlags) -> anyhow::Result<()> {
@@ -21,14 +27,29 @@ pub(super) async fn print(sessions: &Sessions<'_>, alias: &Alias, flags: &ShowFl
     if flags.session.shared.json {
         return local_store::print_row(&row);
     }
-    let mut lines: Vec<String> = facts(&row).into_iter().map(|(name, fact)| format!("{name:13}  {fact}")).collect();
+    let facts = std::iter::once(("short id", short_id(row.facts.id))).chain(facts(&row));
+    let mut lines: Vec<String> = facts.map(|(name, fact)| format!("{name:13}  {fact}")).collect();
     let said = last(sessions, alias, pin, flags.messages).await?;
     if !said.entries.is_empty() {
         lines.push(String::new());
         lines.extend(said.lines());
     }
+    let lines: Vec<String> = lines.iter().map(|line| fitted(line)).collect();
     output::answer(&lines.join("\n"))?;
     Ok(())
+}
+
+/// A line that is wrapped at words if the terminal is too narrow for it.
+fn fitted(line: &str) -> String {
+    match Stream::Stdout.width() {
+        Some(width) if columns(line) > width && !line.contains('\u{1b}') => wrapped(line, width - INDENT)
+            .iter()
+            .enumerate()
+            .map(|(number, part)| if number == 0 { part.clone() } else { format!("{}{part}", " ".repeat(INDENT)) })
+            .collect::<Vec<_>>()
+            .join("\n"),
+        _ => line.to_owned(),
+    }
 }
 
 /// The end of a conversation.
@@ -48,7 +69,7 @@ impl LastEntries {
         while let Some(one) = entries.next() {
             lines.push(entry(one));
             if turn_of(one) != entries.peek().and_then(|next| turn_of(next)) {
-                lines.extend(self.states.get(&one.seq()).copied().and_then(unanswered).map(str::to_owned));
+                lines.extend(self.states.get(&one.seq()).copied().and_then(unanswered).map(marked));
             }
         }
         lines
@@ -60,6 +81,11 @@ fn turn_of(entry: &Entry) -> Option<TurnId> {
         Entry::Said(message) => Some(message.turn),
         Entry::Summary(_) => None,
     }
+}
+
+/// A line that a reader should notice.
+fn marked(line: &str) -> String {
+    if Stream::Stdout.has_colours() { Style::colour(Colour::Red).paint(line) } else { line.to_owned() }
 }
 
 fn unanswered(state: TurnState) -> Option<&'static str> {
@@ -102,10 +128,10 @@ pub(super) fn facts(row: &ConversationRow) -> Vec<(&'static str, String)> {
         format!("{}, the last one {}, splits above: {}", conversation.compaction_count, mode.as_str(), session.depth)
     });
     let facts = [
-        ("session", Some(session.id.to_string())),
-        ("conversation", Some(conversation.id.to_string())),
         ("name", conversation.name().map(output::printable)),
         ("title", row.title.as_deref().map(|title| excerpt::line(title, TITLE))),
+        ("session", Some(session.id.to_string())),
+        ("conversation", Some(conversation.id.to_string())),
         ("kind", Some(session.kind.as_str().to_owned())),
         ("origin", Some(conversation.origin_kind.as_str().to_owned())),
         ("state", Some(state(row))),

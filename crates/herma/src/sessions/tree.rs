@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use herma_gateway::{GatewayError, Sessions, now, rows};
 use herma_model::limits::MAX_PAGE;
-use herma_model::{Alias, CreatorKind, ParentRelation, SessionId};
+use herma_model::{Alias, ParentRelation, SessionId};
 use herma_store::{ConversationRow, LineageEdge, LineageNode, LineageRange, LineageSide};
 
+use super::id_prefix::short_id;
 use crate::arguments::SessionName;
 use crate::{excerpt, output, table};
 
@@ -98,32 +99,35 @@ fn origin(edge: Option<&LineageEdge>) -> String {
     edge.map(told).unwrap_or_default()
 }
 
+/// A session: what people call it, what it is, and what became of it.
 fn label(node: &LineageNode) -> String {
     let row = &node.row;
-    let mut label = row.session.id.to_string();
-    if row.session.id == row.facts.root {
-        label.push_str(&format!(" [{}]", row.session.kind.as_str()));
-        if let Some(title) = &row.title {
-            label.push_str(&format!(" {}", excerpt::line(title, TITLE)));
-        }
-        if row.session.creator == CreatorKind::DelegateTask {
-            label.push_str(&format!(" ({})", work(row)));
-        }
+    if row.session.id != row.facts.root {
+        let facts = [Some(age(row)), live(row)].into_iter().flatten().collect::<Vec<_>>().join(", ");
+        return format!("{} ({facts})", row.session.id);
     }
-    label
+    let name = row.facts.name().map_or_else(|| short_id(row.facts.id), output::printable);
+    let title = row.title.as_deref().map(|title| format!(" {}", excerpt::line(title, TITLE))).unwrap_or_default();
+    format!("{name} [{}]{title} ({})", row.session.kind.as_str(), work(row))
 }
 
-/// What delegated work has come to: its age, its messages and its tokens.
+/// The age of a conversation, its messages and tokens, and whether its next message goes into this session.
 fn work(row: &ConversationRow) -> String {
-    let running = if row.running { "running, " } else { "" };
-    let age = match table::age(row.created_at, now()).as_str() {
+    let messages = if row.message_count == 1 { "message" } else { "messages" };
+    let tokens = Some(row.usage.total()).filter(|tokens| *tokens > 0).map(|tokens| format!("{tokens} tokens"));
+    let running = row.running.then(|| "running".to_owned());
+    let facts = [Some(age(row)), Some(format!("{} {messages}", row.message_count)), tokens, live(row), running];
+    facts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn age(row: &ConversationRow) -> String {
+    match table::age(row.created_at, now()).as_str() {
         "now" => "now".to_owned(),
+        age if age.contains('-') => age.to_owned(),
         age => format!("{age} ago"),
-    };
-    format!(
-        "{} {age}, {running}{} messages, {} tokens",
-        row.session.creator.as_str(),
-        row.message_count,
-        row.usage.total()
-    )
+    }
+}
+
+fn live(row: &ConversationRow) -> Option<String> {
+    (row.session.id == row.facts.head.id).then(|| "live".to_owned())
 }

@@ -1,8 +1,13 @@
 //! Builds the settings of the gateway and of HTTP from the configuration.
 
-use herma_config::{CompactionConfig, CompactionMode, Config, Keep, ModelConfig, TitleMaker, TitlesConfig, WebOrigin};
+use herma_config::{
+    CompactionConfig, CompactionMode, Config, Keep, MemoryConfig, MemoryProvider, ModelConfig, TitleMaker,
+    TitlesConfig, WebOrigin,
+};
 use herma_gateway::models::{ModelSettings, UpstreamName};
-use herma_gateway::{BudgetSettings, CompactionSettings, Settings, Titling};
+use herma_gateway::{
+    BudgetSettings, CompactionSettings, MemorySettings, ProviderSettings, RecallLimits, Settings, Titling,
+};
 use herma_http::{Authentication, HttpSettings};
 use herma_model::{Price, provenance};
 use herma_wire::responses::HostedTools;
@@ -47,10 +52,11 @@ pub(crate) fn gateway_settings(config: &Config, servers: &ConfiguredServers) -> 
         default_model,
         context_window: config.upstream.context_window,
         models: config.models.iter().map(model).collect(),
-        currency: currency(config),
+        currency: config.models.currency().map(str::to_owned),
         compaction: compaction_settings(&config.compaction),
         titles: titling(&config.titles),
         tools: tool_settings(&config.tools),
+        memory: memory_settings(&config.memory),
         budgets: BudgetSettings {
             turn_tokens: config.budgets.turn_tokens,
             conversation_tokens: config.budgets.conversation_tokens,
@@ -67,12 +73,13 @@ pub(crate) fn gateway_settings(config: &Config, servers: &ConfiguredServers) -> 
     }
 }
 
-/// The currency of all prices. Amounts in different or unknown currencies have no sum.
-fn currency(config: &Config) -> Option<String> {
-    let mut currencies =
-        config.models.iter().filter_map(|(_, model)| model.price.as_ref()).map(|price| &price.currency);
-    let first = currencies.next()?.clone();
-    first.filter(|first| currencies.all(|other| other.as_ref() == Some(first)))
+/// Honcho is not there yet; start-up says so.
+fn memory_settings(config: &MemoryConfig) -> MemorySettings {
+    let provider = match config.provider {
+        MemoryProvider::Builtin => ProviderSettings::Builtin { passages: config.passages, facts: config.facts },
+        MemoryProvider::Honcho | MemoryProvider::Off => ProviderSettings::Off,
+    };
+    MemorySettings { provider, limits: RecallLimits { budget: config.budget, timeout: config.timeout } }
 }
 
 fn upstream_name(name: &str, model: &ModelConfig) -> UpstreamName {

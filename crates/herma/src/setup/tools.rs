@@ -10,7 +10,7 @@ use herma_tools::{Approval, ServerSettings, Transport};
 pub(crate) fn tool_settings(config: &ToolsConfig) -> ToolSettings {
     ToolSettings {
         servers: servers(config),
-        built_in: config.builtin.iter().copied().filter_map(built_in).collect(),
+        built_in: config.builtin.iter().copied().map(built_in).collect(),
         max_rounds: config.max_rounds,
         max_output: config.max_output,
         approval_timeout: config.approval_timeout,
@@ -27,13 +27,13 @@ pub(crate) fn servers(config: &ToolsConfig) -> Vec<ServerSettings> {
     config.mcp.iter().map(|(label, server)| settings_of(label, server)).collect()
 }
 
-/// The tool of the gateway. `None` for one that is not there yet; start-up says so.
-fn built_in(tool: BuiltInTool) -> Option<BuiltIn> {
+/// The tool of the gateway.
+const fn built_in(tool: BuiltInTool) -> BuiltIn {
     match tool {
-        BuiltInTool::DelegateTask => Some(BuiltIn::DelegateTask),
-        BuiltInTool::SessionSearch => Some(BuiltIn::SessionSearch),
-        BuiltInTool::SessionRead => Some(BuiltIn::SessionRead),
-        BuiltInTool::Memory => None,
+        BuiltInTool::DelegateTask => BuiltIn::DelegateTask,
+        BuiltInTool::SessionSearch => BuiltIn::SessionSearch,
+        BuiltInTool::SessionRead => BuiltIn::SessionRead,
+        BuiltInTool::Memory => BuiltIn::Memory,
     }
 }
 

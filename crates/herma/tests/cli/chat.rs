@@ -1,52 +1,105 @@
+//! `herma chat` without a terminal: one prompt, one answer, an exit code.
+
 use serde_json::Value;
 
 use crate::Terminal;
 
 #[test]
-fn a_script_talks_line_by_line_and_begins_afresh() {
-    let said = Terminal::new().run_with_input(&["chat"], "hello\n\nagain\n/new\nfresh\n/nwe\n/exit\nnot read\n");
+fn all_of_stdin_is_one_message_and_the_answer_is_on_stdout() {
+    let said = Terminal::new().run_with_input(&["chat"], "hello\n\n/new\nagain\n");
     insta::assert_snapshot!(said.transcript(), @"
     exit 0
     --- stdout
-    You said: hello (message 1 of this conversation; I am Herma's offline model.)
-    You said: again (message 2 of this conversation; I am Herma's offline model.)
-    You said: fresh (message 1 of this conversation; I am Herma's offline model.)
+    You said: hello
+
+    /new
+    again (message 1 of this conversation; I am Herma's offline model.)
     --- stderr
-    no model server is set, so the built-in offline model answers; to set one, for example Ollama: HERMA_UPSTREAM=http://localhost:11434/v1 HERMA_MODEL=llama3.2, or [upstream] in herma.toml, or `serve --upstream URL --model NAME`; a key goes into HERMA_UPSTREAM_API_KEY
-    a new conversation; its id comes with the first answer
-    this is sess_<1>; to continue it later: herma chat --session sess_<1>
-    a new conversation; its id comes with the first answer
-    this is sess_<2>; to continue it later: herma chat --session sess_<2>
-    there is no command /nwe; /help lists them
+    the built-in offline model answers; how to set a real one: herma doctor --data DATA
+    to continue: herma chat --session SHORT_ID --data DATA
     ");
 }
 
 #[test]
-fn an_old_conversation_goes_on_where_it_was() {
+fn the_words_of_the_command_line_stand_before_what_stdin_has() {
     let terminal = Terminal::new();
-    let first = terminal.run_with_input(&["chat"], "my name is Ada\n");
-    let at = first.stderr.rfind("sess_").unwrap();
-    let said = terminal.run_with_input(&["chat", "--session", first.stderr[at..].trim_end()], "who am I?\n");
-    let told = said.transcript();
-    let (_, told) = told.split_once("--- stdout\n").unwrap();
-    let told: Vec<_> = told.lines().filter(|line| !line.starts_with("no model server")).collect();
-    insta::assert_snapshot!(told.join("\n"), @"
-    You said: who am I? (message 2 of this conversation; I am Herma's offline model.)
+    let said = terminal.run_with_input(&["chat", "Review", "this:"], "+ one line\n");
+    assert!(said.answer().starts_with("You said: Review this:\n\n+ one line (message 1"), "{}", said.stdout);
+    let alone = terminal.run(&["chat", "just this"]);
+    assert!(alone.answer().starts_with("You said: just this (message 1"), "{}", alone.stdout);
+}
+
+#[test]
+fn nothing_to_ask_is_a_mistake_of_the_command_line() {
+    insta::assert_snapshot!(Terminal::new().run_with_input(&["chat"], " \n").transcript(), @"
+    exit 2
+    --- stdout
     --- stderr
-    continuing sess_<1>; to continue it later: herma chat --session sess_<1>
-      you: my name is Ada
-      model: You said: my name is Ada (message 1 of this conversation; I am Herma's offline model.)
+    error: there is nothing to ask: the prompt is empty
     ");
+}
+
+#[test]
+fn json_is_the_chat_completion_object_of_http() {
+    let said = Terminal::new().run(&["chat", "--json", "--session", "trip", "hello"]);
+    let object: Value = serde_json::from_str(said.answer()).unwrap();
+    assert_eq!((&object["object"], &object["model"]), (&"chat.completion".into(), &"offline".into()));
+    assert!(object["id"].as_str().unwrap().starts_with("chatcmpl-"));
+    assert!(object["choices"][0]["message"]["content"].as_str().unwrap().starts_with("You said: hello"));
+    assert!(object["usage"]["total_tokens"].as_u64().unwrap() > 0);
+    assert_eq!(
+        (&object["session"]["session_id"], &object["session"]["resolution"]),
+        (&"trip".into(), &"created".into())
+    );
+    let misused = Terminal::new().run_with_input(&["chat", "--json"], "");
+    assert_eq!(misused.code, 2, "{}", misused.stderr);
+}
+
+#[test]
+fn what_it_says_to_type_next_can_be_pasted_back() {
+    let terminal = Terminal::new();
+    let first = terminal.run(&["chat", "my name is Ada"]);
+    let command = first.stderr.lines().find_map(|line| line.strip_prefix("to continue: ")).unwrap();
+    let mut shell = terminal.command(&[]);
+    let pasted = std::process::Command::new("sh")
+        .args(["-c", &format!("{command} 'and then?'")])
+        .envs(shell.env_clear().get_envs().filter_map(|(name, value)| value.map(|value| (name, value))))
+        .stdin(std::process::Stdio::null())
+        .output()
+        .unwrap();
+    let answer = String::from_utf8(pasted.stdout).unwrap();
+    assert!(answer.contains("(message 2 of this conversation"), "{answer}");
+}
+
+#[test]
+fn a_name_with_spaces_is_quoted_where_it_is_to_be_typed() {
+    let said = Terminal::new().run(&["chat", "--session", "my trip", "hello"]);
+    assert!(said.transcript().contains("to continue: herma chat --session 'my trip' --data DATA"), "{}", said.stderr);
+}
+
+#[test]
+fn the_last_conversation_goes_on() {
+    let terminal = Terminal::new();
+    let none = terminal.run(&["chat", "--continue", "hello"]);
+    assert_eq!(none.code, 1);
+    assert!(none.stderr.contains("there is no conversation to continue"), "{}", none.stderr);
+    terminal.run(&["chat", "--session", "first", "one"]).answer();
+    terminal.run(&["chat", "--session", "second", "two"]).answer();
+    let said = terminal.run(&["chat", "--continue", "three"]);
+    assert!(said.answer().contains("(message 2 of this conversation"), "{}", said.stdout);
+    assert!(said.stderr.contains("--session second"), "{}", said.stderr);
+    terminal.run(&["chat", "--session", "keyed", "--session-key", "dm:ada", "four"]).answer();
+    terminal.run(&["chat", "--session", "first", "five"]).answer();
+    let keyed = terminal.run(&["chat", "--continue", "--session-key", "dm:ada", "six"]);
+    assert!(keyed.stderr.contains("--session keyed"), "{}", keyed.stderr);
 }
 
 #[test]
 fn a_chosen_name_begins_a_conversation_and_finds_it_again() {
     let terminal = Terminal::new();
-    let begun = terminal.run_with_input(&["chat", "--session", "trip"], "one\n");
-    assert!(begun.stderr.contains("a new conversation; to continue it later: herma chat --session trip\n"));
+    terminal.run_with_input(&["chat", "--session", "trip"], "one\n").answer();
     let again = terminal.run_with_input(&["chat", "--session", "trip"], "two\n");
     assert!(again.answer().contains("(message 2 of this conversation"), "{}", again.stdout);
-    assert!(again.stderr.contains("continuing trip;"), "{}", again.stderr);
 }
 
 #[test]
@@ -62,7 +115,7 @@ fn an_id_of_our_own_form_that_leads_nowhere_is_refused() {
 }
 
 #[test]
-fn a_session_key_stays_with_its_conversation_and_with_the_fresh_ones() {
+fn a_session_key_stays_with_its_conversation() {
     let terminal = Terminal::new();
     terminal.run_with_input(&["chat", "--session", "a", "--session-key", "dm:ada"], "one\n").answer();
     let other = terminal.run_with_input(&["chat", "--session", "a", "--session-key", "dm:bob"], "two\n");
@@ -72,12 +125,6 @@ fn a_session_key_stays_with_its_conversation_and_with_the_fresh_ones() {
     --- stderr
     error: a belongs to the session key dm:ada, not dm:bob; leave out --session-key to go on with it
     ");
-    let fresh = terminal.run_with_input(&["chat", "--session", "a"], "two\n/reset\nthree\n");
-    fresh.answer();
-    let at = fresh.stderr.rfind("sess_").unwrap();
-    let fresh = fresh.stderr[at..].trim_end();
-    let other = terminal.run_with_input(&["chat", "--session", fresh, "--session-key", "dm:bob"], "four\n");
-    assert!(other.stderr.contains("belongs to the session key dm:ada"), "{}", other.stderr);
 }
 
 #[test]
@@ -88,14 +135,14 @@ fn a_name_that_cannot_be_one_is_a_mistake_of_the_command_line() {
 }
 
 #[tokio::test]
-async fn a_failed_answer_is_one_line_and_the_conversation_goes_on() {
+async fn a_failed_answer_is_one_line_and_exit_code_1() {
     let upstream = herma_testkit::ScriptedUpstream::start().await;
     upstream.push(herma_testkit::Reply::status(400, "no such model"));
     let terminal = Terminal::new();
     let mut command = terminal.command(&["chat", "--model", "other"]);
     command.env("HERMA_UPSTREAM", upstream.base_url());
-    let said = tokio::task::spawn_blocking(move || terminal.say(command, "one\ntwo\n")).await.unwrap();
-    assert_eq!((said.code, said.stdout.as_str()), (1, "reply to: two\n"), "{}", said.stderr);
+    let said = tokio::task::spawn_blocking(move || terminal.say(command, "one\n")).await.unwrap();
+    assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{}", said.stderr);
     let errors: Vec<_> = said.stderr.lines().filter(|line| line.starts_with("error: ")).collect();
     assert!(matches!(errors[..], [line] if line.contains("no such model")), "{}", said.stderr);
     assert_eq!(upstream.last_request().body["model"], Value::from("other"));

@@ -1,12 +1,16 @@
 //! `herma` in a terminal, as people and scripts see it: whole transcripts, exit codes, and the files on disk.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod backup;
 mod chat;
 mod config;
 mod doctor;
 mod import;
+#[cfg(target_os = "linux")]
+mod interactive;
 mod interrupt;
 mod keys;
+mod memory;
 #[cfg(target_os = "linux")]
 mod questions;
 mod redacted;

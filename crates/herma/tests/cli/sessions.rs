@@ -19,7 +19,14 @@ impl Terminal {
         self.say(command, input)
     }
 
-    fn sessions(&self, line: &str) -> CommandOutput {
+    /// Has a conversation that is long enough for a summary.
+    fn talk_long(&self, name: &str) {
+        for number in 1..=12 {
+            self.in_window(&["chat", "--session", name], &long(number)).answer();
+        }
+    }
+
+    pub(crate) fn sessions(&self, line: &str) -> CommandOutput {
         let arguments: Vec<&str> = ["sessions"].into_iter().chain(line.split(' ')).collect();
         self.in_window(&arguments, "")
     }
@@ -28,8 +35,7 @@ impl Terminal {
 /// A conversation that is long enough for a summary.
 fn trip() -> Terminal {
     let terminal = Terminal::new();
-    let lines: Vec<String> = (1..=12).map(long).collect();
-    terminal.in_window(&["chat", "--session", "trip"], &format!("{}\n", lines.join("\n"))).answer();
+    terminal.talk_long("trip");
     terminal
 }
 

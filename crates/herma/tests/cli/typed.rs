@@ -4,17 +4,27 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStringExt;
 use std::process::{Child, Command};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
 
 /// How long the screen may stay without what is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What the terminal sends for Ctrl-C and Ctrl-D.
+/// What the terminal sends for keys.
 pub(crate) const CTRL_C: &str = "\u{3}";
 pub(crate) const CTRL_D: &str = "\u{4}";
+pub(crate) const CTRL_R: &str = "\u{12}";
+pub(crate) const ENTER: &str = "\r";
+pub(crate) const ALT_ENTER: &str = "\u{1b}\r";
+pub(crate) const UP: &str = "\u{1b}[A";
+pub(crate) const LEFT: &str = "\u{1b}[D";
+
+/// The size of the terminal at first.
+const ROWS: u16 = 24;
+const COLUMNS: u16 = 80;
 
 /// A running command whose stdin, stdout and stderr are a terminal of its own.
 pub(crate) struct TypedCommand {
@@ -24,6 +34,8 @@ pub(crate) struct TypedCommand {
     screen: Vec<u8>,
     /// How much of the screen the test has already looked at.
     read: usize,
+    /// The screen as a terminal emulator shows it.
+    emulator: vt100::Parser,
 }
 
 impl TypedCommand {
@@ -32,11 +44,12 @@ impl TypedCommand {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
+        set_size(&master, ROWS, COLUMNS);
         let path = std::ffi::OsString::from_vec(ptsname(&master, Vec::new()).unwrap().into_bytes());
         let side = || OpenOptions::new().read(true).write(true).open(&path).unwrap();
         let mut typed = Command::new("setsid");
         typed.args(["--ctty", "--wait"]).arg(command.get_program()).args(command.get_args());
-        typed.current_dir(command.get_current_dir().unwrap());
+        typed.current_dir(command.get_current_dir().unwrap()).env("TERM", "xterm-256color").env_remove("NO_COLOR");
         for (name, value) in command.get_envs() {
             match value {
                 Some(value) => typed.env(name, value),
@@ -56,7 +69,51 @@ impl TypedCommand {
                 }
             }
         });
-        Self { child, keyboard, output, screen: Vec::new(), read: 0 }
+        Self { child, keyboard, output, screen: Vec::new(), read: 0, emulator: vt100::Parser::new(ROWS, COLUMNS, 0) }
+    }
+
+    /// Types text as a paste, the way a terminal marks one.
+    pub(crate) fn pastes(&mut self, text: &str) {
+        let keyboard = self.keyboard.try_clone().unwrap();
+        let marked = format!("\u{1b}[200~{text}\u{1b}[201~");
+        // A terminal takes only so much before the program reads it.
+        let writer = std::thread::spawn(move || { &keyboard }.write_all(marked.as_bytes()).unwrap());
+        while !writer.is_finished() {
+            self.receive(Duration::from_millis(10));
+        }
+        writer.join().unwrap();
+    }
+
+    /// Changes the size of the terminal.
+    pub(crate) fn resize(&mut self, rows: u16, columns: u16) {
+        self.emulator.screen_mut().set_size(rows, columns);
+        set_size(&self.keyboard, rows, columns);
+    }
+
+    /// Waits until the screen is as wanted. Returns it.
+    pub(crate) fn shows(&mut self, is_wanted: impl Fn(&str) -> bool) -> String {
+        let began = Instant::now();
+        loop {
+            let contents = self.emulator.screen().contents();
+            if is_wanted(&contents) {
+                self.read = self.screen.len();
+                return contents;
+            }
+            assert!(began.elapsed() < PATIENCE, "the screen is\n{contents}");
+            self.receive(Duration::from_millis(100));
+        }
+    }
+
+    /// Takes what the command has written, if it does so in time. False if it has ended.
+    fn receive(&mut self, limit: Duration) -> bool {
+        match self.output.recv_timeout(limit) {
+            Ok(bytes) => {
+                self.emulator.process(&bytes);
+                self.screen.extend(bytes);
+                true
+            }
+            Err(error) => error == RecvTimeoutError::Timeout,
+        }
     }
 
     pub(crate) fn types(&mut self, keys: &str) {
@@ -72,10 +129,8 @@ impl TypedCommand {
                 self.read += at + wanted.len();
                 return rest[..at].to_owned();
             }
-            let left = PATIENCE.saturating_sub(began.elapsed());
-            let shown = self.output.recv_timeout(left);
-            assert!(shown.is_ok(), "{wanted:?} was to be shown, there is {rest:?} ({shown:?})");
-            self.screen.extend(shown.unwrap());
+            let is_alive = began.elapsed() < PATIENCE && self.receive(Duration::from_millis(100));
+            assert!(is_alive, "{wanted:?} was to be shown, there is {rest:?}");
         }
     }
 
@@ -83,4 +138,8 @@ impl TypedCommand {
     pub(crate) fn code(mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }
+}
+
+fn set_size(terminal: &impl std::os::fd::AsFd, rows: u16, columns: u16) {
+    tcsetwinsize(terminal, Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
 }

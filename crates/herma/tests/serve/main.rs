@@ -10,14 +10,17 @@ mod conversations;
 mod events;
 #[cfg(target_os = "linux")]
 mod health;
+mod home;
 mod import;
 mod key_limits;
 mod log;
 mod long;
+mod memories;
 mod model_servers;
 mod open_responses;
 mod own_tools;
 mod passed_on;
+mod recall;
 mod refusals;
 mod resources;
 mod responses;

@@ -1,7 +1,9 @@
 //! `GET /v1/capabilities`: the features and limits of this server.
 
 use axum::extract::State;
-use herma_model::limits::{MAX_NAME_BYTES, MAX_PAGE, MAX_PINNED, MAX_REQUEST_MESSAGES, MAX_SEARCH_CHARACTERS};
+use herma_model::limits::{
+    MAX_MEMORY, MAX_NAME_BYTES, MAX_PAGE, MAX_PINNED, MAX_REQUEST_MESSAGES, MAX_SEARCH_CHARACTERS,
+};
 use herma_model::provenance::CompactionMode;
 use herma_store::KEPT_EVENTS;
 use serde_json::{Value, json};
@@ -18,7 +20,7 @@ const NAMED_BY_HERMES: [(&str, bool); 10] = [
     ("skills_api", false),
     ("admin_config_rw", false),
     ("jobs_admin", false),
-    ("memory_write_api", false),
+    ("memory_write_api", true),
     ("audio_api", false),
     ("realtime_voice", false),
 ];
@@ -47,6 +49,7 @@ pub(crate) async fn show(State(app): State<Shared>) -> Json<Value> {
             "websockets": app.sockets.limit(),
             "websocket_seconds": app.settings.websocket_lifetime.as_secs(),
             "search_characters": MAX_SEARCH_CHARACTERS,
+            "memory_characters": MAX_MEMORY,
             "session_events_kept": KEPT_EVENTS,
             "live_turns": settings.max_live_turns,
             "queued_turns_per_conversation": settings.queue_limit,
@@ -84,6 +87,7 @@ fn features(app: &Shared) -> Value {
         "run_kinds": ["main", "auxiliary", "background"],
         "session_resources": true,
         "search": true,
+        "memories": true,
         "session_events_sse": true,
         "session_events_resume": "Last-Event-ID",
         "session_continuity_header": "X-Hermes-Session-Id",

@@ -5,6 +5,8 @@ pub(crate) mod chat;
 pub(crate) mod conversations;
 pub(crate) mod events;
 pub(crate) mod health;
+pub(crate) mod home;
+pub(crate) mod memories;
 pub(crate) mod metrics;
 pub(crate) mod models;
 pub(crate) mod openapi;

@@ -8,29 +8,30 @@ use async_trait::async_trait;
 use herma_model::alias::Namespace;
 use herma_model::copy::Piece;
 use herma_model::{
-    Alias, ApiKeyId, ApprovalChoice, ChildAnswer, Compaction, CompactionId, ConversationId, Cost, EndReason, Message,
-    MessageId, Principal, StopKind, TenantId, Timestamp, TurnFailure, TurnId, Usage,
+    Alias, ApiKeyId, ApprovalChoice, ChildAnswer, Compaction, CompactionId, ConversationId, Cost, EndReason, Memory,
+    MemoryId, Message, MessageId, Principal, SessionKey, StopKind, TenantId, Timestamp, TurnFailure, TurnId, Usage,
 };
 use herma_store::{
     Admission, AdmitOutcome, AnswerOutcome, ApiKeyRow, Append, BranchOutcome, Change, Children, Commit, Committed,
     CompactOutcome, ConversationRow, Copying, CreateOutcome, DeleteOutcome, Durability, EndOutcome, EventPage,
     EventsFrom, Expired, Extent, FailedCompaction, FoundHistory, Grant, HistoryEnds, HistoryScope, Import,
-    ImportOutcome, KeyHash, Lease, LedgerPage, LineageOutcome, LineageRange, ListFilter, MadeTitle, MessagePage,
-    MessageRange, NewApiKey, NewBranch, NewCompaction, NewConversation, Notice, Page, Park, Pin, PinOutcome, Question,
-    Receipt, Resembling, Restoration, RestoreIntent, RestoreOutcome, Resumed, Rewind, RewindOutcome, Rewrite,
-    RewriteOutcome, Scope, Search, SearchPage, Snapshot, Spent, StatelessTurn, StopOutcome, Store, StoreError,
-    StreamedOutput, StreamedPart, StreamedThrough, Subscription, TurnRecord, Undo, UndoOutcome, receipt,
+    ImportOutcome, KeyHash, Lease, LedgerPage, LineageOutcome, LineageRange, ListFilter, MadeTitle, MemoryFilter,
+    MemoryPage, MemoryQuery, MessagePage, MessageRange, NewApiKey, NewBranch, NewCompaction, NewConversation,
+    NewMemory, Notice, Page, Park, Pin, PinOutcome, Question, Receipt, Remembered, Resembling, Restoration,
+    RestoreIntent, RestoreOutcome, Resumed, Rewind, RewindOutcome, Rewrite, RewriteOutcome, Scope, Search, SearchPage,
+    Snapshot, Spent, StatelessTurn, StopOutcome, Store, StoreError, StreamedOutput, StreamedPart, StreamedThrough,
+    Subscription, TurnRecord, Undo, UndoOutcome, receipt,
 };
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::SqliteStore;
+use super::{SqliteStore, noted_or_logged};
 use crate::search::indexer::BatchLimit;
-use crate::writer::{Callback, JobOutcome, WhenUnavailable};
+use crate::writer::{Answer, Callback, JobOutcome, WhenUnavailable};
 use crate::{
     admissions, admit, approvals, branch, commit, compact, copy, delegates, describe, erase, events, expiry, family,
-    grants, histories, import, keys, ledger, list, listing, maintenance, park, pins, queue, retract, retry, rewind,
-    rewrite, search, snapshot, stop, takeover, title, transcript, turns, undo, usage,
+    grants, histories, import, keys, ledger, list, listing, maintenance, memories, park, pins, queue, remember,
+    retract, retry, rewind, rewrite, search, snapshot, stop, takeover, title, transcript, turns, undo, usage,
 };
 
 #[async_trait]
@@ -105,13 +106,12 @@ impl Store for SqliteStore {
     }
 
     async fn admit(&self, admission: Admission) -> Result<AdmitOutcome, StoreError> {
-        let (answer, answered) = oneshot::channel();
+        let (answer, answered) = Answer::channel();
         self.writer.submit_short(WhenUnavailable::Refuse, move |connection, instance| {
+            let answer = answer.clone();
             let mut outcome = match admit::admit(connection, instance, &admission) {
                 outcome @ (Ok(AdmitOutcome::Refused(_)) | Err(_)) => {
-                    return JobOutcome::Undo(Box::new(move |_| {
-                        let _ = answer.send(outcome);
-                    }));
+                    return JobOutcome::Undo(Box::new(move |_| answer.send(outcome)));
                 }
                 Ok(outcome) => outcome,
             };
@@ -126,9 +126,7 @@ impl Store for SqliteStore {
                 }
                 _ => None,
             };
-            let committed: Callback = Box::new(move |committed| {
-                let _ = answer.send(committed.map(|()| outcome));
-            });
+            let committed: Callback = Box::new(move |committed| answer.send(committed.map(|()| outcome)));
             match durable {
                 None if is_visible_while_queued && is_waiting && admission.ticket.is_none() => {
                     JobOutcome::KeepDurably(committed)
@@ -150,7 +148,14 @@ impl Store for SqliteStore {
     }
 
     async fn commit(&self, commit: Commit) -> Result<Committed, StoreError> {
-        self.under_lease(commit.lease, move |connection, instance| commit::commit(connection, instance, &commit)).await
+        let is_recalled_later = commit.recall.as_ref().is_some_and(|recall| recall.recorded);
+        let committed = self
+            .under_lease(commit.lease, move |connection, instance| commit::commit(connection, instance, &commit))
+            .await;
+        if is_recalled_later {
+            self.writer.said_under_key.store(true, Ordering::Release);
+        }
+        committed
     }
 
     fn abandon(&self, lease: Lease) {
@@ -239,18 +244,16 @@ impl Store for SqliteStore {
 
     fn journal(&self, lease: Lease, shown: StreamedOutput) -> Receipt {
         let (written, journalled) = receipt();
-        self.writer.submit_lazy(WhenUnavailable::Wait, move |connection, _| {
+        let written = Answer::by(written);
+        self.writer.submit_lazy_again(WhenUnavailable::Wait, move |connection, _| {
+            let written = written.clone();
             let write = || {
                 admissions::write_out(connection, lease.conversation)?;
                 takeover::append_journal(connection, lease.turn, lease.fence.0, &shown)
             };
             match write() {
-                Ok(()) => JobOutcome::Keep(Box::new(move |committed| {
-                    let _ = written.send(committed);
-                })),
-                Err(error) => JobOutcome::Undo(Box::new(move |_| {
-                    let _ = written.send(Err(error));
-                })),
+                Ok(()) => JobOutcome::Keep(Box::new(move |committed| written.send(committed))),
+                Err(error) => JobOutcome::Undo(Box::new(move |_| written.send(Err(error)))),
             }
         });
         journalled
@@ -269,9 +272,9 @@ impl Store for SqliteStore {
 
     fn mark_delivered(&self, tenant: TenantId, turn: TurnId) {
         let old = self.delivered.add(turn, Instant::now());
-        self.write_lazily(move |connection| {
-            retry::forget(connection, &old)?;
-            commit::mark_delivered(connection, tenant, turn)
+        self.writer.submit_lazy_again(WhenUnavailable::Wait, move |connection, _| {
+            let noted = retry::forget(connection, &old).and_then(|()| commit::mark_delivered(connection, tenant, turn));
+            noted_or_logged(noted)
         });
     }
 
@@ -309,7 +312,7 @@ impl Store for SqliteStore {
     async fn stop_requests(&self) -> Result<Vec<(TurnId, StopKind)>, StoreError> {
         let (answer, answered) = oneshot::channel();
         self.writer.submit(move |_, instance| {
-            let live: Vec<i64> = instance.live.keys().copied().collect();
+            let live: Vec<i64> = instance.live.keys().collect();
             let owner = instance.registered_key();
             // Answer only after the commit: until then, the rows would be older than the list.
             JobOutcome::Keep(Box::new(move |committed| {
@@ -470,6 +473,44 @@ impl Store for SqliteStore {
             };
         }
         Ok(())
+    }
+
+    async fn add_memory(&self, memory: NewMemory) -> Result<Memory, StoreError> {
+        self.write_beside_turns(move |connection, _| memories::add(connection, &memory)).await
+    }
+
+    async fn memories(&self, filter: MemoryFilter) -> Result<MemoryPage, StoreError> {
+        self.readers.read(move |connection| memories::list(connection, &filter)).await
+    }
+
+    async fn memory(&self, scope: &Scope, id: MemoryId) -> Result<Option<Memory>, StoreError> {
+        let scope = scope.clone();
+        self.readers.read(move |connection| memories::show(connection, &scope, id)).await
+    }
+
+    async fn change_memory(
+        &self,
+        scope: &Scope,
+        id: MemoryId,
+        text: Arc<str>,
+        now: Timestamp,
+    ) -> Result<Option<Memory>, StoreError> {
+        let scope = scope.clone();
+        self.erase(move |connection, _| memories::change(connection, &scope, id, &text, now)).await
+    }
+
+    async fn forget_memory(&self, scope: &Scope, id: MemoryId) -> Result<bool, StoreError> {
+        let scope = scope.clone();
+        self.erase(move |connection, _| memories::forget(connection, &scope, id)).await
+    }
+
+    async fn forget_memories(&self, scope: &Scope, session_key: &SessionKey) -> Result<u64, StoreError> {
+        let (scope, session_key) = (scope.clone(), session_key.clone());
+        self.erase(move |connection, _| memories::forget_key(connection, &scope, &session_key)).await
+    }
+
+    async fn remember(&self, query: MemoryQuery) -> Result<Remembered, StoreError> {
+        self.readers.read(move |connection| remember::remember(connection, &query)).await
     }
 
     async fn rewrite(&self, rewrite: Rewrite) -> Result<RewriteOutcome, StoreError> {

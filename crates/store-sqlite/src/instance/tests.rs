@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use herma_model::{TenantId, TurnId};
+use herma_model::{Fence, TenantId, TurnId};
 
 use super::*;
 
@@ -179,7 +179,7 @@ fn a_turn_whose_end_was_rolled_back_lives_on() {
     own.end(lease);
     assert!(own.live.is_empty());
     own.restore(mark);
-    assert_eq!(own.live.get(&1), Some(&Fence(3)));
+    assert_eq!(own.live.fence(1), Some(Fence(3)));
     own.end(lease);
     own.note_commit();
     own.restore(own.mark());

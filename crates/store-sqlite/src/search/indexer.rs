@@ -4,6 +4,7 @@
 //! not changed, and moves the mark up to which everything is indexed. So the index stays correct after a crash, beside
 //! other processes, and if a message is deleted meanwhile.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
@@ -35,16 +36,29 @@ impl BatchLimit {
 /// The index is written if no message came for `QUIET`, or if more than `MOST_WAITING` messages wait.
 const QUIET: Duration = Duration::from_secs(1);
 const MOST_WAITING: i64 = 2000;
+/// The index is also written if messages under a session key have waited this long, because they are to be remembered
+/// in other conversations within 3 seconds.
+const UNDER_KEY: Duration = Duration::from_secs(1);
 /// How much of a tick indexing may take while no turn runs.
 const SLICE: Duration = Duration::from_millis(50);
 /// For how long only the process that wrote the index last may write it.
 const CLAIM: Duration = Duration::from_secs(3);
+
+/// Columns of a message that is indexed, from [`MESSAGES`]. The last one is the session key under which it can be
+/// recalled; `NULL` if it is not to be recalled.
+const MESSAGE: &str = "m.pk, m.id, m.digest, m.payload, s.tenant_pk, s.conversation_pk,
+     iif(coalesce(r.recorded, c.origin_kind = 'main' OR c.origin_kind = 'branch') AND m.role <> 'tool', c.session_key,
+     NULL)";
+const MESSAGES: &str = "messages m CROSS JOIN sessions s ON s.pk = m.session_pk
+     CROSS JOIN conversations c ON c.pk = s.conversation_pk LEFT JOIN recalls r ON r.turn_pk = m.turn_pk";
 
 /// Decides when this process writes the index.
 pub(crate) struct Indexer {
     owner: i64,
     newest: i64,
     since: Instant,
+    /// Since when messages under a session key wait.
+    under_key: Option<Instant>,
 }
 
 struct PendingWork {
@@ -57,7 +71,7 @@ struct PendingWork {
 
 impl Indexer {
     pub(crate) fn new() -> Self {
-        Self { owner: random_owner(), newest: 0, since: Instant::now() }
+        Self { owner: random_owner(), newest: 0, since: Instant::now(), under_key: None }
     }
 
     /// Writes what is due, if this is a good time.
@@ -68,12 +82,20 @@ impl Indexer {
     }
 
     fn try_tick(&mut self, connection: &Connection, writer: &Writer, is_serving: bool) -> StoreResult<()> {
+        // Read the flag first: what was said before it was set is then among the messages that wait.
+        if writer.said_under_key.swap(false, Ordering::AcqRel) {
+            self.under_key.get_or_insert_with(Instant::now);
+        }
         let waiting = self.waiting(connection)?;
+        if waiting.messages == 0 {
+            self.under_key = None;
+        }
         if waiting.newest != self.newest {
             (self.newest, self.since) = (waiting.newest, Instant::now());
         }
         let is_due = waiting.forgotten
             || waiting.messages > MOST_WAITING
+            || self.under_key.is_some_and(|since| since.elapsed() > UNDER_KEY)
             || (!is_serving && self.since.elapsed() > QUIET && (waiting.messages > 0 || waiting.again));
         // Deletions do not wait for the process that has claimed the index.
         if !is_due || (waiting.claimed && !waiting.forgotten) {
@@ -173,7 +195,8 @@ impl IndexEntry {
 
 #[derive(PartialEq, Eq)]
 enum EntrySource {
-    Message([u8; 16], [u8; 16]),
+    /// Its id, its digest, and the session key of its conversation.
+    Message([u8; 16], [u8; 16], Option<String>),
     Title(String),
 }
 
@@ -200,12 +223,14 @@ pub(crate) fn next(connection: &Connection, most: BatchLimit) -> StoreResult<Opt
 /// Rows whose terms are to be removed from the index.
 fn forgotten(connection: &Connection, most: BatchLimit) -> StoreResult<Vec<RemovedRow>> {
     let mut select = connection
-        .prepare_cached("SELECT pk, key, said, tenant_pk, conversation_pk FROM search_forget ORDER BY pk LIMIT ?1")
+        .prepare_cached(
+            "SELECT pk, key, said, tenant_pk, conversation_pk, session_key FROM search_forget ORDER BY pk LIMIT ?1",
+        )
         .translated()?;
     let mut rows = select.query([most.rows]).translated()?;
     let (mut all, mut size) = (Vec::new(), 0);
     while let Some(row) = rows.next().translated()? {
-        let entry = forgotten_row(row).translated()?;
+        let entry = forgotten_row(connection, row)?;
         size += entry.terms.len() / 4;
         all.push(entry);
         if size > most.text {
@@ -215,26 +240,42 @@ fn forgotten(connection: &Connection, most: BatchLimit) -> StoreResult<Vec<Remov
     Ok(all)
 }
 
-fn forgotten_row(row: &Row<'_>) -> rusqlite::Result<RemovedRow> {
-    let (key, said): (i64, &str) = (row.get(1)?, row.get_ref(2)?.as_str()?);
+/// A row of `search_forget`. The index itself tells whether it has the session key among the row's terms.
+fn forgotten_row(connection: &Connection, row: &Row<'_>) -> StoreResult<RemovedRow> {
+    let (pk, key, tenant, conversation) = read_keys(row).translated()?;
+    let said = row.get_ref(2).and_then(|said| Ok(said.as_str()?)).translated()?;
     let text = if key < 0 { fold(said) } else { fold(&text_of(said)) };
-    Ok(RemovedRow { pk: row.get(0)?, key, terms: terms::of_text(&text, row.get(3)?, row.get(4)?) })
+    let session_key = match key_of(row, 5).translated()? {
+        Some(session_key) if has_term(connection, key, &terms::of_key(tenant, session_key))? => Some(session_key),
+        Some(_) | None => None,
+    };
+    Ok(RemovedRow { pk, key, terms: terms::of_text(&text, tenant, conversation, session_key) })
+}
+
+fn read_keys(row: &Row<'_>) -> rusqlite::Result<(i64, i64, i64, i64)> {
+    Ok((row.get(0)?, row.get(1)?, row.get(3)?, row.get(4)?))
+}
+
+/// Whether the index has a term of a row.
+fn has_term(connection: &Connection, key: i64, term: &str) -> StoreResult<bool> {
+    connection
+        .prepare_cached("SELECT 1 FROM search_index WHERE search_index MATCH ?1 AND rowid = ?2")
+        .and_then(|mut select| select.exists(params![terms::quoted(term), key]))
+        .translated()
 }
 
 /// The batch after message `from`.
 pub(crate) fn following(connection: &Connection, from: i64, most: BatchLimit) -> StoreResult<Option<Batch>> {
     let mut select = connection
-        .prepare_cached(
-            "SELECT m.pk, m.id, m.digest, m.payload, s.tenant_pk, s.conversation_pk, m.compaction_pk IS NULL
-             FROM messages m
-             CROSS JOIN sessions s ON s.pk = m.session_pk WHERE m.pk > ?1 ORDER BY m.pk LIMIT ?2",
-        )
+        .prepare_cached(&format!(
+            "SELECT {MESSAGE}, m.compaction_pk IS NULL FROM {MESSAGES} WHERE m.pk > ?1 ORDER BY m.pk LIMIT ?2"
+        ))
         .translated()?;
     let mut rows = select.query([from, most.rows]).translated()?;
     let (mut entries, mut size, mut through) = (Vec::new(), 0, from);
     while let Some(row) = rows.next().translated()? {
         through = row.get(0).translated()?;
-        if row.get(6).translated()? {
+        if row.get(7).translated()? {
             let entry = message(row).translated()?;
             size += entry.size();
             entries.push(entry);
@@ -248,12 +289,18 @@ pub(crate) fn following(connection: &Connection, from: i64, most: BatchLimit) ->
 
 fn message(row: &Row<'_>) -> rusqlite::Result<IndexEntry> {
     let payload = row.get_ref(3)?.as_str()?;
+    let session_key = key_of(row, 6)?;
     Ok(IndexEntry {
         key: row.get(0)?,
-        made_of: Some(EntrySource::Message(row.get(1)?, row.get(2)?)),
-        terms: terms::of_text(&fold(&text_of(payload)), row.get(4)?, row.get(5)?),
+        made_of: Some(EntrySource::Message(row.get(1)?, row.get(2)?, session_key.map(str::to_owned))),
+        terms: terms::of_text(&fold(&text_of(payload)), row.get(4)?, row.get(5)?, session_key),
         read: payload.len(),
     })
+}
+
+/// A session key as it is stored.
+fn key_of<'a>(row: &'a Row<'_>, column: usize) -> rusqlite::Result<Option<&'a str>> {
+    Ok(row.get_ref(column)?.as_str_or_null()?)
 }
 
 /// Rows that have changed since they were indexed, as they are now.
@@ -267,10 +314,9 @@ fn changed(connection: &Connection, keys: &[i64], most: BatchLimit) -> StoreResu
                 .and_then(|mut select| select.query_row([key], |row| title(key, row)).optional())
         } else {
             connection
-                .prepare_cached(
-                    "SELECT m.pk, m.id, m.digest, m.payload, s.tenant_pk, s.conversation_pk FROM messages m
-                     CROSS JOIN sessions s ON s.pk = m.session_pk WHERE m.pk = ?1 AND m.compaction_pk IS NULL",
-                )
+                .prepare_cached(&format!(
+                    "SELECT {MESSAGE} FROM {MESSAGES} WHERE m.pk = ?1 AND m.compaction_pk IS NULL"
+                ))
                 .and_then(|mut select| select.query_row([key], message).optional())
         };
         let entry = entry.translated()?.unwrap_or(IndexEntry { key, made_of: None, terms: String::new(), read: 0 });
@@ -285,7 +331,7 @@ fn changed(connection: &Connection, keys: &[i64], most: BatchLimit) -> StoreResu
 
 fn title(key: i64, row: &Row<'_>) -> rusqlite::Result<IndexEntry> {
     let title: String = row.get(0)?;
-    let terms = terms::of_text(&fold(&title), row.get(1)?, row.get(2)?);
+    let terms = terms::of_text(&fold(&title), row.get(1)?, row.get(2)?, None);
     Ok(IndexEntry { key, read: title.len(), made_of: Some(EntrySource::Title(title)), terms })
 }
 
@@ -358,9 +404,12 @@ fn source(connection: &Connection, key: i64) -> StoreResult<Option<EntrySource>>
             .prepare_cached("SELECT title FROM conversations WHERE pk = -?1 AND title IS NOT NULL")
             .and_then(|mut select| select.query_row([key], |row| row.get(0).map(EntrySource::Title)).optional())
     } else {
-        connection.prepare_cached("SELECT id, digest FROM messages WHERE pk = ?1 AND compaction_pk IS NULL").and_then(
-            |mut select| select.query_row([key], |row| Ok(EntrySource::Message(row.get(0)?, row.get(1)?))).optional(),
-        )
+        connection
+            .prepare_cached(&format!("SELECT {MESSAGE} FROM {MESSAGES} WHERE m.pk = ?1 AND m.compaction_pk IS NULL"))
+            .and_then(|mut select| {
+                let read = |row: &Row<'_>| Ok(EntrySource::Message(row.get(1)?, row.get(2)?, row.get(6)?));
+                select.query_row([key], read).optional()
+            })
     };
     found.translated()
 }
@@ -417,6 +466,7 @@ mod tests {
             "UPDATE messages SET payload = '{\"content\":\"bye\"}', digest = randomblob(16) WHERE pk = 2",
             "UPDATE messages SET id = randomblob(16) WHERE pk = 3",
             "UPDATE search_state SET through = 1",
+            "UPDATE conversations SET session_key = 'mine'",
         ] {
             let connection = database();
             let batch = next(&connection, BatchLimit::SMALL).unwrap().unwrap();
@@ -436,6 +486,25 @@ mod tests {
         assert!(!write(&connection, &batch, 1, Timestamp(1)).unwrap());
         index(&connection);
         assert_eq!((indexed(&connection, "harbour"), indexed(&connection, "lighthouse")), (vec![], vec![-1]));
+    }
+
+    #[test]
+    fn a_conversation_that_gets_or_loses_its_key_is_indexed_again() {
+        let connection = database();
+        index(&connection);
+        let key = format!("\"{}\"", terms::of_key(1, "mine"));
+        for (change, rows) in [("'mine'", vec![1, 2, 3]), ("NULL", vec![])] {
+            connection.execute(&format!("UPDATE conversations SET session_key = {change}"), []).unwrap();
+            index(&connection);
+            assert_eq!((indexed(&connection, &key), indexed(&connection, "hello")), (rows, vec![1, 2, 3]), "{change}");
+        }
+        connection.execute("UPDATE conversations SET session_key = 'mine'", []).unwrap();
+        connection.execute("DELETE FROM messages WHERE pk = 2", []).unwrap();
+        index(&connection);
+        connection.execute("DELETE FROM messages WHERE pk = 3", []).unwrap();
+        index(&connection);
+        assert_eq!((indexed(&connection, &key), indexed(&connection, "hello")), (vec![1], vec![1]));
+        connection.execute("INSERT INTO search_index (search_index) VALUES ('integrity-check')", []).unwrap();
     }
 
     #[test]

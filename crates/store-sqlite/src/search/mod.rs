@@ -5,7 +5,7 @@
 //! - words, and beginnings of words;
 //! - groups of three letters, to find parts of words;
 //! - single characters and pairs of characters of scripts without spaces;
-//! - the tenant and the conversation.
+//! - the tenant, the conversation and its session key.
 //!
 //! The index yields candidates (`candidates`). The text of a candidate decides whether it is a hit (`matcher`, and
 //! `inheriting` for messages of deleted conversations). The index is written after the turns (`indexer`). Messages that
@@ -16,6 +16,6 @@ pub(crate) mod indexer;
 mod inheriting;
 mod matcher;
 mod page;
-mod terms;
+pub(crate) mod terms;
 
 pub(crate) use page::{newest, page};

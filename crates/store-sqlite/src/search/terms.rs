@@ -5,12 +5,14 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
+use herma_model::Digest;
 use herma_store::search::{Manner, Term, TermWord, Wanted, words};
 
 const TENANT: char = '\u{e000}';
 const CONVERSATION: char = '\u{e001}';
 const PART: &str = "\u{e002}";
 const BEGINNING: &str = "\u{e003}";
+const KEY: char = '\u{e004}';
 
 /// The longest word that is indexed whole, in letters. A longer word is cut to this length.
 const LONGEST: usize = 40;
@@ -20,10 +22,53 @@ const MOST_PARTS: usize = 24;
 /// text takes about as long as this many steps in the index.
 const FAR_MORE: i64 = 100;
 
-/// The terms of a folded text, separated by spaces.
-pub(super) fn of_text(folded: &str, tenant: i64, conversation: i64) -> String {
+/// The terms of a folded text, separated by spaces. Messages have the session key of their conversation among them.
+pub(super) fn of_text(folded: &str, tenant: i64, conversation: i64, session_key: Option<&str>) -> String {
     let mut terms = Terms { line: String::with_capacity(folded.len() * 4), ..Terms::default() };
     let _ = write!(terms.line, "{TENANT}{tenant} {CONVERSATION}{conversation} ");
+    if let Some(session_key) = session_key {
+        let _ = write!(terms.line, "{} ", of_key(tenant, session_key));
+    }
+    of_words(folded, terms)
+}
+
+/// The terms of a folded fact, separated by spaces.
+pub(crate) fn of_fact(folded: &str, tenant: i64, session_key: &str) -> String {
+    let line = format!("{} ", of_key(tenant, session_key));
+    of_words(folded, Terms { line, ..Terms::default() })
+}
+
+/// The term of a session key. Keys contain any characters, so it is made of a digest.
+pub(crate) fn of_key(tenant: i64, session_key: &str) -> String {
+    let Digest(digest) = Digest::of_fields([&tenant.to_le_bytes()[..], session_key.as_bytes()]);
+    digest[..8].iter().fold(KEY.to_string(), |mut term, byte| {
+        let _ = write!(term, "{byte:02x}");
+        term
+    })
+}
+
+/// The query for rows of a session key that have a word, but not for those of one conversation. A word of a script
+/// without spaces is at most two letters long.
+pub(crate) fn under_key(key: &str, word: &str, except: Option<i64>) -> String {
+    let word: String = word.chars().take(LONGEST).collect();
+    let both = match other_number(&word) {
+        Some(other) => format!("{} AND ({} OR {})", quoted(key), quoted(&word), quoted(&other)),
+        None => format!("{} AND {}", quoted(key), quoted(&word)),
+    };
+    match except {
+        Some(conversation) => format!("({both}) NOT \"{CONVERSATION}{conversation}\""),
+        None => both,
+    }
+}
+
+/// The plural of a word that may be English, or its singular.
+fn other_number(word: &str) -> Option<String> {
+    let is_candidate = word.len() > 2 && word.bytes().all(|letter| letter.is_ascii_lowercase());
+    is_candidate.then(|| word.strip_suffix('s').map_or_else(|| format!("{word}s"), str::to_owned))
+}
+
+/// Adds the terms of the words of a folded text.
+fn of_words(folded: &str, mut terms: Terms) -> String {
     let mut letters: Vec<char> = Vec::new();
     let mut known = HashSet::new();
     for word in words(folded).filter(|word| known.insert(word.text)) {
@@ -168,7 +213,7 @@ mod tests {
     /// Whether a text has every term that is asked for, as the index would see it.
     fn yields(typed: &str, text: &str, manner: Manner) -> bool {
         let wanted = Wanted::parse(typed).unwrap();
-        let line = of_text(&fold(text), 1, 2);
+        let line = of_text(&fold(text), 1, 2, None);
         let terms: HashSet<&str> = line.split(' ').collect();
         wanted.groups.iter().all(|group| {
             group.iter().any(|term| required_terms(term, manner).iter().all(|asked| terms.contains(asked.as_str())))
@@ -223,6 +268,16 @@ mod tests {
         assert_eq!(asked, "((\"\u{e002}ic1\" AND \"\u{e002}c12\") OR (\"if\"))");
         let even = rare_expression(&wanted, Manner::Parts, None, |_| Ok::<i64, ()>(0)).unwrap();
         assert_eq!(even, expression(&wanted, Manner::Parts, None));
+    }
+
+    #[test]
+    fn a_key_has_a_term_of_its_own_in_each_tenant() {
+        let keys = [of_key(1, "a:b"), of_key(1, "a-b"), of_key(2, "a:b"), of_key(1, "A:b"), of_key(1, "a b")];
+        assert_eq!(keys.iter().collect::<HashSet<_>>().len(), keys.len());
+        assert!(of_text("dog", 1, 2, Some("a b")).contains(&format!(" {} ", keys[4])));
+        assert_eq!(under_key("k", "dog", Some(7)), "(\"k\" AND (\"dog\" OR \"dogs\")) NOT \"\u{e001}7\"");
+        assert_eq!(under_key("k", "dogs", None), "\"k\" AND (\"dogs\" OR \"dog\")");
+        assert_eq!(under_key("k", "猫", None), "\"k\" AND \"猫\"");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 
 use super::*;
-use crate::failure::Translate as _;
+use crate::failure::{StoreResult, Translate as _};
 use crate::open::BUSY_TIMEOUT;
 
 type Answers = mpsc::Receiver<(&'static str, StoreResult<()>)>;
@@ -19,10 +19,13 @@ fn blocked_writer(directory: &std::path::Path) -> (Writer, Vec<JoinHandle<()>>, 
     let log = File::options().write(true).open(crate::open::log_path(&path)).unwrap();
     let (writer, threads) = Writer::start(connection, log, Instance::new(&path)).unwrap();
     let (held, hold) = mpsc::channel::<()>();
+    let (begun, has_begun) = mpsc::channel();
     writer.submit(move |_, _| {
+        begun.send(()).unwrap();
         let _ = hold.recv();
         JobOutcome::Keep(Box::new(|_| {}))
     });
+    has_begun.recv().unwrap();
     (writer, threads, held)
 }
 
@@ -77,6 +80,101 @@ fn a_transaction_that_the_database_rolls_back_is_not_half_kept() {
     assert_eq!(notes(directory.path()), kept, "exactly what was reported as kept is stored");
 }
 
+/// What happens at a run of work, in the order in which it happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    Ran(&'static str),
+    Answered(&'static str, bool),
+}
+
+/// What a job of these tests does after it has begun.
+#[derive(Clone, Copy)]
+enum Does {
+    Writes,
+    WritesAndFails,
+    Fails,
+}
+
+impl Does {
+    fn run(
+        self,
+        connection: &Connection,
+        seen: &mpsc::Sender<Seen>,
+        name: &'static str,
+        answer: Answer<()>,
+    ) -> JobOutcome {
+        seen.send(Seen::Ran(name)).unwrap();
+        if !matches!(self, Self::Fails) {
+            connection.execute("INSERT INTO notes VALUES (?1)", [name]).unwrap();
+        }
+        match self {
+            Self::Writes => JobOutcome::Keep(Box::new(move |committed| answer.send(committed))),
+            Self::WritesAndFails | Self::Fails => {
+                JobOutcome::Undo(Box::new(move |_| answer.send(Err(StoreError::Fenced))))
+            }
+        }
+    }
+}
+
+/// Runs these jobs as one batch. Returns what was seen: all runs, then what the callers heard.
+fn seen_of(jobs: &[(&'static str, bool, Does)], directory: &std::path::Path) -> Vec<Seen> {
+    let (writer, threads, held) = blocked_writer(directory);
+    let (sender, seen) = mpsc::channel();
+    let mut answers = Vec::new();
+    for &(name, is_repeatable, does) in jobs {
+        let (answer, answered) = Answer::channel();
+        answers.push((name, answered));
+        let sender = sender.clone();
+        if is_repeatable {
+            let run =
+                move |connection: &Connection, _: &mut Instance| does.run(connection, &sender, name, answer.clone());
+            writer.submit_short(WhenUnavailable::Refuse, run);
+        } else {
+            writer.submit(move |connection, _| does.run(connection, &sender, name, answer));
+        }
+    }
+    drop((held, sender));
+    end(&writer, threads);
+    let heard = answers.into_iter().map(|(name, mut answered)| (name, answered.try_recv().unwrap().is_ok()));
+    seen.try_iter().chain(heard.map(|(name, is_kept)| Seen::Answered(name, is_kept))).collect()
+}
+
+#[test]
+fn jobs_run_again_if_a_later_one_fails_after_it_has_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let jobs = [("first", true, Does::Writes), ("fails", true, Does::WritesAndFails), ("last", true, Does::Writes)];
+    use Seen::{Answered, Ran};
+    let seen = seen_of(&jobs, directory.path());
+    assert_eq!(seen[seen.len() - 3..], [Answered("first", true), Answered("fails", false), Answered("last", true)]);
+    let runs = |name| seen.iter().filter(|seen| **seen == Ran(name)).count();
+    assert_eq!((runs("first"), runs("fails"), runs("last")), (2, 2, 1), "{seen:?}");
+    assert_eq!(notes(directory.path()), ["first", "last"]);
+}
+
+#[test]
+fn a_job_that_fails_before_it_has_written_makes_no_other_run_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let jobs = [("first", true, Does::Writes), ("fails", true, Does::Fails), ("last", true, Does::Writes)];
+    let seen = seen_of(&jobs, directory.path());
+    assert_eq!(seen.iter().filter(|seen| matches!(seen, Seen::Ran(_))).count(), 3, "{seen:?}");
+    assert_eq!(notes(directory.path()), ["first", "last"]);
+}
+
+#[test]
+fn a_job_that_can_run_only_once_does_so_although_a_later_one_fails() {
+    let directory = tempfile::tempdir().unwrap();
+    let jobs = [
+        ("first", true, Does::Writes),
+        ("once", false, Does::Writes),
+        ("fails", true, Does::WritesAndFails),
+        ("once, fails", false, Does::WritesAndFails),
+        ("last", true, Does::Writes),
+    ];
+    let seen = seen_of(&jobs, directory.path());
+    assert_eq!(seen.iter().filter(|seen| matches!(seen, Seen::Ran(_))).count(), jobs.len(), "{seen:?}");
+    assert_eq!(notes(directory.path()), ["first", "once", "last"]);
+}
+
 /// Submits short work that reports which thread ran it.
 fn submit_reporting_thread(
     writer: &Writer,
@@ -87,6 +185,7 @@ fn submit_reporting_thread(
     writer.submit_short(WhenUnavailable::Refuse, move |connection, _| {
         connection.execute("INSERT INTO notes VALUES (?1)", [name]).unwrap();
         let doer = std::thread::current().name().map(str::to_owned);
+        let threads_used = threads_used.clone();
         JobOutcome::Keep(Box::new(move |_| drop(threads_used.send((name, doer)))))
     });
 }
@@ -113,6 +212,7 @@ fn the_caller_of_short_work_does_not_wait_for_the_disk() {
     let (writer, threads) = idle_writer(directory.path());
     let (sender, synced) = mpsc::channel();
     writer.submit_short(WhenUnavailable::Refuse, move |_, _| {
+        let sender = sender.clone();
         JobOutcome::KeepDurably(Box::new(move |_| drop(sender.send(std::thread::current().name().map(str::to_owned)))))
     });
     assert_eq!(synced.recv_timeout(BUSY_TIMEOUT), Ok(Some("herma-sync".to_owned())));

@@ -1,4 +1,8 @@
-//! The write connection: it runs many jobs in one transaction, each in a savepoint of its own.
+//! The write connection: it runs many jobs in one transaction, and can undo the writes of one of them.
+//!
+//! A savepoint makes SQLite copy each page that a job touches, so a job has one only if it must. Jobs that can run again
+//! run without one. If such a job has written and then fails, the whole transaction is rolled back and its jobs run
+//! again, each in a savepoint. Jobs that run only once have a savepoint, and so has every job after them.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,7 +14,8 @@ use std::time::{Duration, Instant};
 use herma_store::StoreError;
 use rusqlite::Connection;
 
-use super::{Callback, JobOutcome, Work};
+use super::job::{Run, Work};
+use super::{Callback, JobOutcome};
 use crate::erasures::Erasures;
 use crate::failure::{StoreResult, Translate};
 use crate::instance::{Instance, Mark};
@@ -88,26 +93,56 @@ impl WriteConnection {
 
     fn transact_whole(&mut self, batch: &mut VecDeque<Work>, before: Mark, syncing: Syncing) {
         let began = Instant::now();
-        let mut kept: Vec<Callback> = Vec::new();
-        let mut durable: Vec<Callback> = Vec::new();
+        let mut finished = Finished::default();
+        let mut repeatable = Vec::new();
+        let mut undoing = Undoing::All;
         let mut intact = Ok(());
         while let Some(work) = batch.pop_front() {
-            let step;
-            (step, intact) = self.in_savepoint(work);
-            match step {
-                JobOutcome::Keep(finish) => kept.push(finish),
-                JobOutcome::KeepDurably(finish) => durable.push(finish),
-                JobOutcome::KeepThenDurably(committed, synced) => {
-                    kept.push(committed);
-                    durable.push(synced);
+            let outcome;
+            (outcome, intact) = match work.run {
+                Run::Repeatable(mut run) if undoing == Undoing::All => {
+                    let changes = self.connection.total_changes();
+                    let mark = self.instance.mark();
+                    let outcome = run(&self.connection, &mut self.instance);
+                    let intact = self.intact();
+                    repeatable.push(Work { run: Run::Repeatable(run), ..work });
+                    if matches!(outcome, JobOutcome::Undo(_)) && intact.is_ok() {
+                        if self.connection.total_changes() != changes {
+                            drop((outcome, std::mem::take(&mut finished)));
+                            repeatable.drain(..).rev().for_each(|work| batch.push_front(work));
+                            self.take_back(before);
+                            undoing = Undoing::Each;
+                            // If another process writes now, the jobs stay in the batch and are queued again.
+                            let has_begun = match syncing {
+                                Syncing::HereIfAlone => self.begin().is_ok(),
+                                Syncing::Behind => self.begin_at_once(),
+                            };
+                            if has_begun {
+                                continue;
+                            }
+                            return;
+                        }
+                        self.instance.restore(mark);
+                    }
+                    (outcome, intact)
                 }
-                JobOutcome::Undo(finish) => finish(Ok(())),
-            }
+                Run::Repeatable(mut run) => self.in_savepoint(|connection, instance| run(connection, instance)),
+                Run::Once(run) => {
+                    undoing = Undoing::Each;
+                    self.in_savepoint(run)
+                }
+            };
+            finished.add(outcome);
             if intact.is_err() || began.elapsed() > BATCH_TIME {
                 break;
             }
         }
-        if let Err(error) = intact.and_then(|()| self.execute("COMMIT")) {
+        let Finished { kept, durable, undone } = finished;
+        let committed = intact.and_then(|()| self.execute("COMMIT"));
+        for finish in undone {
+            finish(Ok(()));
+        }
+        if let Err(error) = committed {
             self.take_back(before);
             for finish in kept.into_iter().chain(durable) {
                 finish(Err(error.clone()));
@@ -139,27 +174,39 @@ impl WriteConnection {
         self.live.store(self.instance.live.len(), Ordering::Release);
     }
 
-    /// Runs one job. The second value is an error if the transaction is broken: on a full or failing disk SQLite rolls
-    /// back all of it, and later writes would be outside any transaction.
-    fn in_savepoint(&mut self, work: Work) -> (JobOutcome, StoreResult<()>) {
+    /// Runs one job in a savepoint. The second value is an error if the transaction is broken.
+    fn in_savepoint(
+        &mut self,
+        run: impl FnOnce(&Connection, &mut Instance) -> JobOutcome,
+    ) -> (JobOutcome, StoreResult<()>) {
         if let Err(error) = self.execute("SAVEPOINT job") {
-            refuse(work, &error);
+            // The work is dropped, and with it the channel that its caller waits on.
+            tracing::error!(%error, "a write could not begin");
             return (JobOutcome::Undo(Box::new(|_| {})), Err(error));
         }
         let before = self.instance.mark();
-        let step = (work.run)(&self.connection, &mut self.instance);
-        if self.connection.is_autocommit() {
-            let broken =
-                StoreError::Unavailable("the database broke the transaction off; is the disk full?".to_owned());
-            return (step, Err(broken));
+        let outcome = run(&self.connection, &mut self.instance);
+        if let Err(broken) = self.intact() {
+            return (outcome, Err(broken));
         }
-        let undone = if matches!(step, JobOutcome::Undo(_)) {
+        let undone = if matches!(outcome, JobOutcome::Undo(_)) {
             self.instance.restore(before);
             self.execute("ROLLBACK TO job")
         } else {
             Ok(())
         };
-        (step, undone.and_then(|()| self.execute("RELEASE job")))
+        (outcome, undone.and_then(|()| self.execute("RELEASE job")))
+    }
+
+    /// An error if the transaction is broken: on a full or failing disk SQLite rolls back all of it, and later writes
+    /// would be outside any transaction.
+    fn intact(&self) -> StoreResult<()> {
+        match self.connection.is_autocommit() {
+            false => Ok(()),
+            true => {
+                Err(StoreError::Unavailable("the database broke the transaction off; is the disk full?".to_owned()))
+            }
+        }
     }
 
     fn execute(&self, sql: &str) -> StoreResult<()> {
@@ -167,8 +214,33 @@ impl WriteConnection {
     }
 }
 
-/// Drops the work, and with it the channel that its caller waits on. The reason is logged.
-fn refuse(work: Work, error: &StoreError) {
-    tracing::error!(%error, "a write could not begin");
-    drop(work);
+/// What can be undone in a transaction.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Undoing {
+    /// All of it: every job so far can run again.
+    All,
+    /// Each job, because it has a savepoint.
+    Each,
+}
+
+/// The callers of the jobs that have run in a transaction.
+#[derive(Default)]
+struct Finished {
+    kept: Vec<Callback>,
+    durable: Vec<Callback>,
+    undone: Vec<Callback>,
+}
+
+impl Finished {
+    fn add(&mut self, outcome: JobOutcome) {
+        match outcome {
+            JobOutcome::Keep(finish) => self.kept.push(finish),
+            JobOutcome::KeepDurably(finish) => self.durable.push(finish),
+            JobOutcome::KeepThenDurably(committed, synced) => {
+                self.kept.push(committed);
+                self.durable.push(synced);
+            }
+            JobOutcome::Undo(finish) => self.undone.push(finish),
+        }
+    }
 }

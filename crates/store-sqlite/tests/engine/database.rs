@@ -306,6 +306,18 @@ const INVARIANTS: &[(&str, &str)] = &[
             AND -pk NOT IN (SELECT id FROM search_index_docsize UNION ALL SELECT key FROM search_again))",
     ),
     (
+        "the index of facts has all facts and no deleted ones",
+        "SELECT (SELECT count(*) FROM memories WHERE pk NOT IN (SELECT id FROM memory_index_docsize))
+         + (SELECT count(*) FROM memory_index_docsize WHERE id NOT IN (SELECT pk FROM memories))
+         + (SELECT count(*) FROM memories WHERE conversation_pk IS NOT NULL
+            AND conversation_pk NOT IN (SELECT pk FROM conversations WHERE deleted = 0))",
+    ),
+    (
+        "a recall belongs to a turn",
+        "SELECT count(*) FROM recalls r LEFT JOIN turns t ON t.pk = r.turn_pk
+         WHERE t.pk IS NULL OR t.conversation_pk <> r.conversation_pk",
+    ),
+    (
         "an event has a conversation that exists, unless it tells of a deletion",
         "SELECT count(*) FROM events e LEFT JOIN conversations c ON c.pk = e.conversation_pk AND c.deleted = 0
          WHERE (e.kind = 'session.deleted') <> (c.pk IS NULL)

@@ -274,7 +274,9 @@ impl<S: Store> World<S> {
         let stored = self.turn(turn.turn).await;
         let session = stored.map_or_else(|| turn.facts.head.id.clone(), |turn| turn.facts.head.id.clone());
         let (lease, now) = (turn.lease, self.now());
-        store.append(Append { lease, session, messages, usage: None, cost: None, record: None, now }).await
+        store
+            .append(Append { lease, session, messages, usage: None, cost: None, record: None, recall: None, now })
+            .await
     }
 
     /// Ends a turn with an answer.
@@ -317,6 +319,7 @@ impl<S: Store> World<S> {
     /// The commit of a turn.
     pub fn commit(&self, turn: &Running, outcome: TurnOutcome) -> Commit {
         Commit {
+            recall: None,
             lease: turn.lease,
             session: turn.facts.head.id.clone(),
             outcome,

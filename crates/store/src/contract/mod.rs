@@ -48,6 +48,7 @@ pub mod leased;
 pub mod ledger;
 pub mod lineage;
 pub mod listing;
+pub mod memories;
 pub mod notices;
 pub mod openings;
 pub mod overtaking;

@@ -31,6 +31,18 @@ macro_rules! contract_suite {
                 a_deleted_conversation_is_not_found_by_its_history
                 a_rewound_history_is_still_found_and_the_end_is_unknown
             }
+            memories {
+                facts_are_listed_newest_first
+                a_fact_that_is_known_is_not_added_again
+                a_fact_is_changed_and_forgotten
+                a_fact_does_not_exist_for_those_who_may_not_see_it
+                a_fact_goes_with_the_conversation_it_comes_from
+                what_was_said_is_remembered_under_its_key_alone
+                a_conversation_does_not_remember_what_it_shows
+                a_key_that_comes_later_brings_what_was_said_before
+                what_is_deleted_is_not_remembered
+                facts_that_match_come_first_and_then_the_newest
+            }
             queueing {
                 a_second_turn_waits_while_one_runs
                 waiting_turns_go_in_order_of_arrival_across_instances

@@ -1,6 +1,6 @@
 //! A whole answer as one JSON body.
 
-use herma_model::Answer;
+use herma_model::{Answer, TurnId};
 use serde_json::{Map, Value};
 
 use super::tool_calls;
@@ -14,6 +14,11 @@ const OWN_ANSWER: [&str; 8] = ["id", "object", "created", "model", "choices", "u
 pub(super) const OWN_CHOICE: [&str; 4] = ["index", "message", "delta", "finish_reason"];
 /// Fields of a message or a delta that are written from the answer itself.
 pub(super) const OWN_MESSAGE: [&str; 4] = ["role", "content", "refusal", "tool_calls"];
+
+/// The id of a chat completion, made from its turn's id.
+pub fn completion_id(turn: TurnId) -> String {
+    format!("chatcmpl-{}", turn.uuid().simple())
+}
 
 /// The fields with which a completion and all its chunks begin.
 #[derive(Debug, Clone, Copy)]

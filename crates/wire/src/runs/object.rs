@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use herma_model::generation::ToolCall;
-use herma_model::{Answer, OwnCall, RunId, Timestamp, TurnFailure, TurnState, Usage};
+use herma_model::{Answer, OwnCall, RecallStatus, RunId, Timestamp, TurnFailure, TurnState, Usage};
 use serde::Serialize;
 
 use crate::chat::tool_calls;
@@ -147,6 +147,8 @@ pub struct RunObject<'a> {
     pub output: &'a RunOutput<'a>,
     /// The questions that it waits for, oldest first. The object shows them only if there are any.
     pub pending: &'a [PendingCall<'a>],
+    /// What memory did for it. `None` if it has not begun.
+    pub memory: Option<RecallStatus>,
     /// The state of its conversation.
     pub session: &'a SessionObject,
 }
@@ -179,6 +181,12 @@ impl RunObject<'_> {
             if let Some(json) = self.echo.get(name) {
                 writer.raw_field(name, json);
             }
+        }
+        if let Some(status) = self.memory {
+            writer.key("memory");
+            writer.open_object();
+            writer.field("status", status.as_str());
+            writer.close_object();
         }
         writer.field("session", self.session);
         writer.close_object();

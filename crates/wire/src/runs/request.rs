@@ -4,7 +4,7 @@ use herma_model::SessionKind;
 use serde_json::value::RawValue;
 
 use crate::bad_request::{BadRequest, Flaw};
-use crate::json::{Object, text};
+use crate::json::{Object, flag, text};
 use crate::responses::{InputStyle, Known, ResponsesRequest, read_field, read_object, read_with_input};
 
 /// A request for a run, checked.
@@ -18,6 +18,8 @@ pub struct RunRequest {
     pub session_key: Option<String>,
     /// The kind of a new session, if the client gives one: `Main`, `Auxiliary` or `Background`.
     pub kind: Option<SessionKind>,
+    /// Whether the run uses long-term memory, if the client says so.
+    pub memory: Option<bool>,
 }
 
 /// Reads a request for a run. The input is a text, items, or chat messages. The other fields are those of a response
@@ -37,7 +39,9 @@ fn read(mut body: Object<'_>, known: &Known) -> Result<RunRequest, Flaw> {
     let session_id = take_name(&mut body, "session_id")?;
     let session_key = take_name(&mut body, "session_key")?;
     let kind = read_field(&mut body, "kind", kind)?;
-    Ok(RunRequest { request: read_with_input(body, known, InputStyle::ItemsAndChat)?, session_id, session_key, kind })
+    let memory = read_field(&mut body, "memory", flag)?;
+    let request = read_with_input(body, known, InputStyle::ItemsAndChat)?;
+    Ok(RunRequest { request, session_id, session_key, kind, memory })
 }
 
 fn take_name(body: &mut Object<'_>, name: &str) -> Result<Option<String>, Flaw> {

@@ -51,6 +51,7 @@ fn object(state: &RunState, output: &RunOutput<'_>, echo: &Echo) -> String {
         echo,
         output,
         pending: &[],
+        memory: None,
         session: &session,
     };
     String::from_utf8(object.to_json()).unwrap()

@@ -51,7 +51,7 @@ impl Plan {
     /// Turns of all clients together. Faster servers get more, so that each round is long enough to be measured.
     const fn turns_of(&self, target: Target) -> usize {
         match (self.shape, target) {
-            (Shape::Streamed(_), _) | (_, Target::Floor | Target::Herma) => self.turns,
+            (Shape::Streamed(_), _) | (_, Target::Floor | Target::Herma | Target::Before) => self.turns,
             (_, Target::Proxy) => self.turns * 3,
             (_, Target::Direct) => self.turns * 6,
         }

@@ -7,7 +7,7 @@ use crate::bench::load::{Api, Plan, Shape};
 use crate::bench::options::Options;
 use crate::bench::statistics::{median, median_difference, median_ratio, percentile};
 use crate::bench::table::{Table, at_least, at_most};
-use crate::bench::testbed::{Target, Testbed};
+use crate::bench::testbed::{Server, Target, Testbed};
 
 /// Clients at the same time.
 pub(super) const CLIENTS: [usize; 3] = [1, 8, 64];
@@ -33,7 +33,7 @@ const fn goal(clients: usize) -> f64 {
 
 /// Measures every number of clients with every length of history.
 pub(in crate::bench) async fn run(options: &Options) -> io::Result<()> {
-    let testbed = Testbed::start(&options.targets())?;
+    let testbed = Testbed::start_beside(&options.targets(), options.before())?;
     let mut measured = Vec::new();
     for history in HISTORIES {
         for clients in CLIENTS {
@@ -41,7 +41,7 @@ pub(in crate::bench) async fn run(options: &Options) -> io::Result<()> {
             measured.push((plan, Rounds::of_targets(&testbed, &plan, options.rounds()).await?));
         }
     }
-    let targets = options.targets();
+    let targets: Vec<Target> = testbed.servers().iter().map(Server::target).collect();
     rates(&measured, &targets);
     cpu(&measured, &targets);
     latencies(&measured, &targets);
@@ -58,6 +58,8 @@ fn rates(measured: &Measured, targets: &[Target]) {
     if with_herma {
         header.extend(["herma/floor", "herma/proxy"].map(str::to_owned));
     }
+    let with_before = targets.contains(&Target::Before);
+    header.extend(with_before.then(|| "herma/before".to_owned()));
     let mut table = Table::new(header);
     for (plan, rounds) in measured {
         let rate = |target: Target| rounds.of(target.name(), |round| round.rate);
@@ -70,6 +72,7 @@ fn rates(measured: &Measured, targets: &[Target]) {
             cells.push(at_least(ratio(Target::Herma, Target::Floor), goal(plan.clients)));
             cells.push(format!("{:.2}", ratio(Target::Herma, Target::Proxy)));
         }
+        cells.extend(with_before.then(|| format!("{:.2}", ratio(Target::Herma, Target::Before))));
         table.row(cells);
     }
     table.print();
@@ -83,6 +86,8 @@ fn cpu(measured: &Measured, targets: &[Target]) {
     if with_herma {
         header.push("herma/floor".to_owned());
     }
+    let with_before = targets.contains(&Target::Before);
+    header.extend(with_before.then(|| "herma/before".to_owned()));
     let mut table = Table::new(header);
     for (plan, rounds) in measured {
         let cpu = |target: Target| median(&rounds.of(target.name(), |round| round.cpu));
@@ -92,6 +97,7 @@ fn cpu(measured: &Measured, targets: &[Target]) {
         if with_herma {
             cells.push(at_most(cpu(Target::Herma) / cpu(Target::Floor), CPU_GOAL, ""));
         }
+        cells.extend(with_before.then(|| format!("{:.2}", cpu(Target::Herma) / cpu(Target::Before))));
         table.row(cells);
     }
     table.print();

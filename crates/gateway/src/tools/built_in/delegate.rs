@@ -18,7 +18,7 @@ use super::CallContext;
 use crate::error::GatewayError;
 use crate::gateway::Gateway;
 use crate::log::TurnEvent;
-use crate::request::{Caller, ConversationRef, OnDisconnect, ToolOffer, TurnHandle, TurnRequest};
+use crate::request::{Caller, ConversationRef, MemoryUse, OnDisconnect, ToolOffer, TurnHandle, TurnRequest};
 use crate::running::RunningTurn;
 use crate::sessions::Origin;
 
@@ -110,6 +110,9 @@ fn request(context: &CallContext, parent: &Alias, task: &str) -> TurnRequest {
     request.options.tools = ToolOffer::Delegated { depth };
     request.options.obeys_tool_mode = context.obeys_tool_mode;
     request.options.session_tools.clone_from(&context.session_tools);
+    if context.memory == MemoryUse::Off {
+        request.options.memory = MemoryUse::Off;
+    }
     request
 }
 

@@ -89,11 +89,11 @@ fn limit(arguments: &Value, default: u64, most: u64) -> usize {
     usize::try_from(limit).unwrap_or(1)
 }
 
-fn result(value: &Value) -> CallEnd {
+pub(super) fn result(value: &Value) -> CallEnd {
     CallEnd::Result { text: value.to_string(), is_error: false }
 }
 
-fn missing(field: &str) -> CallEnd {
+pub(super) fn missing(field: &str) -> CallEnd {
     CallEnd::NotMade(format!("`{field}` is required"))
 }
 

@@ -2,27 +2,63 @@
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use herma_model::SessionKind;
+use herma_gateway::now;
+use herma_model::{Alias, SessionKey, SessionKind, Timestamp};
+use herma_store::ListOrder;
 
 use super::{SessionName, SharedFlags};
+use crate::local_time;
 
 pub(super) const LIST_HELP: &str = "\
 Examples:
   herma sessions list                              the last ones
+  herma sessions list --all                        every one, with helpers and what has no answer
   herma sessions list --kind background --limit 5
+  herma sessions list --title oslo --since 7d
   herma sessions list --all --json | jq -r .id     a row a line, as over HTTP
 
-KIND is that of the live session: one that a compaction began is a continuation. What was archived,
-and what never had an answer, is left out unless asked for.";
+KIND is what the conversation began as; a compaction does not change it. ID is the short id, which
+every command takes. Helpers and background work, what never had an answer, and what was archived are
+left out unless asked for.";
 
 /// Flags of `sessions list`.
 #[derive(Args)]
 pub(crate) struct ListFlags {
     #[command(flatten)]
     pub(crate) shared: SharedFlags,
-    /// Only this kind: main, auxiliary, background, branch or continuation
+    /// Only what began as this kind: main, auxiliary, background or branch; continuation: what was split
     #[arg(long, value_name = "KIND", value_parser = kind)]
     pub(crate) kind: Option<SessionKind>,
+    /// Only conversations of this front door, such as cli, chat.completions, responses or acp
+    #[arg(long, value_name = "NAME")]
+    pub(crate) source: Option<String>,
+    /// Only this session key
+    #[arg(long, value_name = "KEY", value_parser = |text: &str| SessionKey::parse(text))]
+    pub(crate) session_key: Option<SessionKey>,
+    /// Only conversations whose editor works in this directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<String>,
+    /// Only direct children of this conversation
+    #[arg(long, value_name = "ID", value_parser = |text: &str| Alias::parse(text))]
+    pub(crate) parent: Option<Alias>,
+    /// Only conversations with the same first session as this one
+    #[arg(long, value_name = "ID", value_parser = |text: &str| Alias::parse(text))]
+    pub(crate) root: Option<Alias>,
+    /// Only titles with this text
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) title: Option<String>,
+    /// Only what changed since then: an age such as 7d, a day, or a moment such as 2026-05-01T12:00:00Z
+    #[arg(long, value_name = "WHEN", value_parser = when)]
+    pub(crate) since: Option<Timestamp>,
+    /// Only what changed last before then
+    #[arg(long, value_name = "WHEN", value_parser = when)]
+    pub(crate) until: Option<Timestamp>,
+    /// The order: updated or created, newest first; -updated or -created, oldest first
+    #[arg(long, value_name = "ORDER", default_value = "updated", value_parser = order, allow_hyphen_values = true)]
+    pub(crate) order: ListOrder,
+    /// A row for each session in place of each conversation
+    #[arg(long)]
+    pub(crate) by_session: bool,
     /// Only what was archived
     #[arg(long)]
     pub(crate) archived: bool,
@@ -32,7 +68,7 @@ pub(crate) struct ListFlags {
     /// Most rows
     #[arg(long, value_name = "ROWS", default_value = "20", value_parser = count())]
     pub(crate) limit: usize,
-    /// As many rows as there are
+    /// As many rows as there are, with helpers, background work, and what never had an answer
     #[arg(long, conflicts_with = "limit")]
     pub(crate) all: bool,
 }
@@ -63,7 +99,8 @@ Examples:
   herma sessions tree trip --json | jq '.edges'
 
 The continuations of a conversation stand one after the other below its first session, each with
-what came from it. The arrow marks the session that was named, or the live one.";
+what came from it. `live` is where the next message of a conversation goes. The arrow marks the
+session that was named.";
 
 pub(super) const SEARCH_HELP: &str = "\
 Examples:
@@ -95,6 +132,21 @@ impl SearchFlags {
 
 pub(super) fn kind(text: &str) -> Result<SessionKind, &'static str> {
     SessionKind::parse(text).ok_or("must be main, auxiliary, background, branch or continuation")
+}
+
+fn when(text: &str) -> Result<Timestamp, &'static str> {
+    local_time::typed(text, now())
+        .ok_or("must be an age such as 7d or 12h, a day such as 2026-05-01, or a moment such as 2026-05-01T12:00:00Z")
+}
+
+fn order(text: &str) -> Result<ListOrder, &'static str> {
+    match text {
+        "updated" => Ok(ListOrder::UpdatedDescending),
+        "-updated" => Ok(ListOrder::UpdatedAscending),
+        "created" => Ok(ListOrder::CreatedDescending),
+        "-created" => Ok(ListOrder::CreatedAscending),
+        _ => Err("must be updated, -updated, created or -created"),
+    }
 }
 
 fn count() -> RangedU64ValueParser<usize> {

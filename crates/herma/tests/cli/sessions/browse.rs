@@ -31,17 +31,17 @@ fn conversations_are_listed_newest_first() {
     insta::assert_snapshot!(terminal.sessions("list").transcript(), @"
     exit 0
     --- stdout
-    ID        NAME           KIND    TITLE                      AGE  MESSAGES  TOKENS
-    SHORT_ID  trip-by-train  branch  By train                   now  2         0
-    SHORT_ID  recipe         main    how long does bread bake?  now  2         38
-    SHORT_ID  trip           main    where is the fjord?        now  2         36
+    NAME           TITLE                      KIND    AGE  MESSAGES  ID
+    trip-by-train  By train                   branch  now  2         SHORT_ID
+    recipe         how long does bread bake?  main    now  2         SHORT_ID
+    trip           where is the fjord?        main    now  2         SHORT_ID
     --- stderr
     ");
     insta::assert_snapshot!(terminal.sessions("list --limit 1 --kind main").transcript(), @"
     exit 0
     --- stdout
-    ID        NAME    KIND  TITLE                      AGE  MESSAGES  TOKENS
-    SHORT_ID  recipe  main  how long does bread bake?  now  2         38
+    NAME    TITLE                      KIND  AGE  MESSAGES  ID
+    recipe  how long does bread bake?  main  now  2         SHORT_ID
     --- stderr
     there are more; --all lists every one
     ");
@@ -51,7 +51,7 @@ fn conversations_are_listed_newest_first() {
     exit 0
     --- stdout
     --- stderr
-    there is no such conversation; leave out --kind and --archived to see others
+    there is no such conversation; with fewer flags there may be others
     ");
     assert_eq!(ids(&terminal.sessions("list --archived --json")), [""; 0]);
 }
@@ -81,10 +81,11 @@ fn a_conversation_is_shown_with_what_was_said_last() {
     insta::assert_snapshot!(terminal.sessions("show trip-by-train").transcript(), @"
     exit 0
     --- stdout
-    session        trip-by-train
-    conversation   conv_<1>
+    short id       SHORT_ID
     name           trip-by-train
     title          By train
+    session        trip-by-train
+    conversation   conv_<1>
     kind           branch
     origin         branch
     state          open
@@ -136,11 +137,11 @@ fn a_tree_has_continuations_branches_and_a_mark() {
     insta::assert_snapshot!(terminal.sessions("tree trip").transcript(), @"
     exit 0
     --- stdout
-    trip [main] message 1: we went on and saw one more t…  ◀
-    ├─ branch: early [branch] Before it was long
-    └─ continuation: sess_<1>
-       └─ branch: late [branch]
-          └─ branch: later [branch]
+    trip [main] message 1: we went on and saw one more t… (now, 24 messages, 25380 tokens)  ◀
+    ├─ branch: early [branch] Before it was long (now, 24 messages, live)
+    └─ continuation: sess_<1> (now, live)
+       └─ branch: late [branch] (now, 24 messages, live)
+          └─ branch: later [branch] (now, 24 messages, live)
     --- stderr
     ");
     let conversation = json(&terminal.sessions("show trip --json"))["conversation_id"].as_str().unwrap().to_owned();
@@ -156,8 +157,8 @@ fn a_tree_has_continuations_branches_and_a_mark() {
     insta::assert_snapshot!(terminal.sessions("tree late").transcript(), @"
     exit 0
     --- stdout
-    (branch of sess_<1>, which is gone) late [branch]  ◀
-    └─ branch: later [branch]
+    (branch of sess_<1>, which is gone) late [branch] (now, 24 messages, live)  ◀
+    └─ branch: later [branch] (now, 24 messages, live)
     --- stderr
     ");
 }
@@ -168,14 +169,14 @@ fn words_and_titles_are_found() {
     insta::assert_snapshot!(terminal.sessions("search fjord").transcript(), @"
     exit 0
     --- stdout
-    WHEN               SESSION  ROLE  SNIPPET
-    MOMENT  trip     user  where is the fjord?
+    WHEN              CONVERSATION  ROLE  SNIPPET
+    MOMENT  trip          user  where is the fjord?
     --- stderr
     ");
     insta::assert_snapshot!(terminal.sessions("search train").transcript(), @"
     exit 0
     --- stdout
-    WHEN               SESSION        ROLE   SNIPPET
+    WHEN              CONVERSATION   ROLE   SNIPPET
     MOMENT  trip-by-train  title  By train
     --- stderr
     ");
@@ -210,9 +211,9 @@ fn the_beginning_of_an_id_is_enough_if_it_is_unique() {
     --- stdout
     --- stderr
     error: tri is not enough to tell these apart, nothing was done:
-    ID        NAME           KIND    TITLE                AGE  MESSAGES  TOKENS
-    SHORT_ID  trip-by-train  branch  By train             now  2         0
-    SHORT_ID  trip           main    where is the fjord?  now  2         36
+    NAME           TITLE                KIND    AGE  MESSAGES  ID
+    trip-by-train  By train             branch  now  2         SHORT_ID
+    trip           where is the fjord?  main    now  2         SHORT_ID
     ");
     assert_eq!(terminal.sessions("compactions rec --json").answer(), "[]");
 }
@@ -220,8 +221,9 @@ fn the_beginning_of_an_id_is_enough_if_it_is_unique() {
 #[test]
 fn the_sessions_of_one_conversation_may_begin_alike() {
     let terminal = Terminal::new();
-    let lines: Vec<String> = (1..=12).map(super::long).collect();
-    terminal.in_window(&["chat"], &format!("{}\n", lines.join("\n"))).answer();
+    terminal.in_window(&["chat"], &super::long(0)).answer();
+    let begun = ids(&terminal.sessions("list --json"));
+    terminal.talk_long(&begun[0]);
     let first = ids(&terminal.sessions("list --json"));
     terminal.sessions(&format!("compact {}", first[0])).answer();
     let head = ids(&terminal.sessions("list --json"));
@@ -256,14 +258,15 @@ fn a_list_shows_short_ids_and_names_that_every_command_takes() {
     let rows: Vec<serde_json::Value> =
         terminal.sessions("list --json").answer().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     for (cells, row) in cells.iter().zip(&rows) {
-        assert!(row["conversation_id"].as_str().unwrap().ends_with(cells[0]) && cells[0].len() == 8, "{table}");
-        assert_eq!(cells[1], row["name"].as_str().unwrap_or("-"), "{table}");
+        let short = cells.last().unwrap();
+        assert!(row["conversation_id"].as_str().unwrap().ends_with(short) && short.len() == 8, "{table}");
+        assert_eq!(cells[0], row["name"].as_str().unwrap_or("-"), "{table}");
         let shown: serde_json::Value =
-            serde_json::from_str(terminal.sessions(&format!("show {} --json", cells[0])).answer()).unwrap();
+            serde_json::from_str(terminal.sessions(&format!("show {short} --json")).answer()).unwrap();
         assert_eq!(shown["conversation_id"], row["conversation_id"]);
     }
     assert_eq!(rows.iter().filter(|row| row.get("name").is_some()).count(), 1);
-    let short = cells[1][0];
+    let short = cells[1].last().unwrap();
     terminal.run_with_input(&["chat", "--session", short], "and the sea?\n").answer();
     assert_eq!(terminal.sessions("list --json").answer().lines().count(), 2, "a short id begins no conversation");
     let refused = terminal.sessions(&format!("delete {short} --yes"));
@@ -279,4 +282,34 @@ fn what_never_had_an_answer_is_listed_when_asked_for() {
     assert_eq!(terminal.say(failing, "hello\n").code, 1);
     assert_eq!(ids(&terminal.sessions("list --json")), ["answered"]);
     assert_eq!(ids(&terminal.sessions("list --unanswered --json")), ["failed", "answered"]);
+}
+
+#[test]
+fn helpers_and_compacted_conversations_are_listed_where_people_look_for_them() {
+    let terminal = trip();
+    terminal.sessions("compact trip").answer();
+    let mut helper = terminal.command(&["chat", "--session", "team", "delegate: write a poem"]);
+    helper.env("HERMA_TOOLS__BUILTIN", "delegate_task");
+    terminal.say(helper, "").answer();
+    let named = |line: &str| {
+        let rows = rows(&terminal.sessions(line));
+        rows.iter().map(|row| row["name"].as_str().unwrap_or("-").to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(named("list --json"), ["team", "trip"], "helpers are hidden");
+    assert_eq!(named("list --kind main --json"), ["team", "trip"], "a compaction does not change what it is");
+    assert_eq!(named("list --kind continuation --json"), ["trip"]);
+    assert_eq!(named("list --kind auxiliary --json"), ["-"]);
+    assert_eq!(named("list --parent team --json"), ["-"]);
+    assert_eq!(named("list --all --json").len(), 3);
+    assert_eq!(named("list --title message --json"), ["trip"]);
+    assert_eq!(named("list --since 1h --order -created --json"), ["trip", "team"]);
+    assert_eq!(named("list --until 1h --json"), [""; 0]);
+    assert_eq!(named("list --source cli --by-session --json").len(), 3, "the split one has two sessions");
+}
+
+#[test]
+fn rm_is_delete() {
+    let terminal = three();
+    terminal.sessions("rm trip --yes").answer();
+    assert_eq!(ids(&terminal.sessions("list --json")), ["trip-by-train", "recipe"]);
 }

@@ -17,7 +17,7 @@ fn a_branch_begins_with_what_was_said() {
     --- stdout
     sess_<1>
     --- stderr
-    it has 2 messages of trip; to go on in it: herma chat --session sess_<1>
+    it has 2 messages of trip; to go on in it: herma chat --session SHORT_ID --data DATA
     ");
     terminal.run_with_input(&["chat", "--session", "trip"], "and then?\n").answer();
     let at = first_message(&terminal);
@@ -60,7 +60,7 @@ fn an_ended_conversation_takes_no_turns_until_it_is_reopened() {
     exit 0
     --- stdout
     --- stderr
-    trip is ended; `herma sessions reopen` opens it again
+    trip is ended; to open it again: herma sessions reopen trip --data DATA
     ");
     assert!(terminal.sessions("show trip").answer().contains("state          ended "));
     let refused = terminal.run_with_input(&["chat", "--session", "trip"], "hello?\n");
@@ -85,7 +85,7 @@ fn a_conversation_is_rewound_and_restored() {
     exit 0
     --- stdout
     --- stderr
-    trip is rewound; `herma sessions restore` takes it back
+    trip is rewound; to take it back: herma sessions restore trip --data DATA
     ");
     let page = terminal.sessions("export trip --format markdown");
     assert!(page.answer().contains(" · rewound"), "{}", page.stdout);
@@ -114,7 +114,7 @@ fn an_archived_conversation_is_left_out_of_lists_and_goes_on() {
     exit 0
     --- stdout
     --- stderr
-    recipe is archived; `herma sessions unarchive` brings it back into lists
+    recipe is archived; to bring it back into lists: herma sessions unarchive recipe --data DATA
     ");
     assert!(!terminal.sessions("list").answer().contains("recipe"));
     assert!(terminal.sessions("list --archived").answer().contains("recipe"));

@@ -9,7 +9,6 @@ use crate::support::{TestGateway, error};
 async fn an_unknown_route_is_not_found_in_the_envelope() {
     let gateway = TestGateway::start().await;
     for path in [
-        "/",
         "/v1",
         "/v1/",
         "/v1/chat",

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use herma_gateway::{AnswerForm, Finished, GatewayError, SessionView, session_object};
-use herma_model::{Delta, MessageId, Step, TextRun, TurnId};
+use herma_model::{Delta, MessageId, Step, TextRun};
 use herma_wire::chat::{self, Head, JoinedTexts};
 use herma_wire::own_tools::{CallEvent, CallEvents};
 use herma_wire::sse;
@@ -10,11 +10,6 @@ use herma_wire::sse;
 use crate::dialect::Dialect;
 use crate::error::ApiError;
 use crate::stream::{Begun, Frames};
-
-/// The id of a chat completion, made from its turn's id.
-pub(super) fn completion_id(turn: TurnId) -> String {
-    format!("chatcmpl-{}", turn.uuid().simple())
-}
 
 /// What a client wants in its stream besides the answer.
 #[derive(Debug, Clone, Copy)]
@@ -65,7 +60,7 @@ impl Frames for ChatFrames {
     const FORM: AnswerForm = AnswerForm::OneMessage;
 
     fn started(&mut self, begun: &Begun<'_>, _: MessageId) -> Vec<Bytes> {
-        self.id = completion_id(begun.turn);
+        self.id = chat::completion_id(begun.turn);
         self.created = begun.started_at.seconds();
         Vec::new()
     }

@@ -20,7 +20,7 @@ use crate::front_ends;
 use crate::headers::SessionHeaders;
 use crate::naming;
 use crate::stream::{StreamReader, TurnStream};
-use frames::{ChatFrames, Extras, completion_id};
+use frames::{ChatFrames, Extras};
 
 /// Answers a chat request as one JSON object or as a stream.
 pub(crate) async fn create(
@@ -62,7 +62,7 @@ fn fill(turn: &mut TurnRequest, chat: ChatRequest) {
 }
 
 fn completion(app: &Shared, finished: &Finished, model: &str) -> Response {
-    let id = completion_id(finished.turn);
+    let id = chat::completion_id(finished.turn);
     let model = finished.answer.finish.model.as_deref().unwrap_or(model);
     let head = Head { id: &id, created: finished.started_at.seconds(), model };
     let json = chat::completion(&head, &finished.answer, finished.session.as_ref().map(session_object).as_ref());

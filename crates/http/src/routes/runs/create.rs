@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use herma_gateway::{AskWhere, OnDisconnect};
+use herma_gateway::{AskWhere, MemoryUse, OnDisconnect};
 use herma_model::Principal;
 use herma_store::NewResponse;
 use herma_wire::responses;
@@ -49,6 +49,11 @@ pub(crate) async fn create(
     let mut turn = answer::turn_request(principal.clone(), headers, destination, ROUTE, &body);
     if let Some(kind) = asked.kind {
         turn.destination.kind = kind;
+    }
+    match asked.memory {
+        Some(true) => turn.options.memory = MemoryUse::On,
+        Some(false) => turn.options.memory = MemoryUse::Off,
+        None => {}
     }
     fill(&app, &mut turn, asked.request);
     turn.options.approvals = AskWhere::ByTurn;

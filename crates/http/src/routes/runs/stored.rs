@@ -6,7 +6,7 @@ use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use herma_gateway::{SessionView, session_object, stored_answer};
-use herma_model::{Principal, RunId, TurnState};
+use herma_model::{Principal, RecallStatus, RunId, TurnState};
 use herma_store::TurnRecord;
 use herma_wire::responses::Echo;
 use herma_wire::runs::{PendingCall, RunEnding, RunObject, RunOutput, RunState};
@@ -84,9 +84,17 @@ pub(super) fn stored_object(record: &TurnRecord, stored: &StoredRun) -> Vec<u8> 
         echo: &stored.echo,
         output: &answer.as_ref().map(RunOutput::from).unwrap_or_default(),
         pending: &pending,
+        memory: memory_of(record),
         session: &session_object(&session),
     };
     object.to_json()
+}
+
+/// What memory did for a run. `None` while that is not known. Without a session key, memory is off.
+fn memory_of(record: &TurnRecord) -> Option<RecallStatus> {
+    let is_known = record.facts.session_key.is_none() || !record.state.is_live();
+    let stored = record.recall.as_ref().map(|recall| recall.status);
+    stored.or(is_known.then_some(RecallStatus::Off))
 }
 
 pub(super) fn state_of(record: &TurnRecord) -> RunState {

@@ -101,6 +101,7 @@ fn a_waiting_run_says_what_it_waits_for() {
         echo: &Default::default(),
         output: &RunOutput::default(),
         pending: &pending,
+        memory: None,
         session: &session,
     };
     let json: Value = serde_json::from_slice(&object.to_json()).unwrap();

@@ -39,9 +39,9 @@ async fn a_conversation_is_a_page_that_people_read() {
     --- stdout
     # Oslo \*in\* May
 
+    - name: `trip`
     - session: `trip`
     - conversation: `conv_<1>`
-    - name: `trip`
     - kind: `main`
     - origin: `main`
     - state: `open`

@@ -1,7 +1,7 @@
 use herma_testkit::{Client, Herma, Launch, Reply, ScriptedUpstream, ToolCall};
 use serde_json::{Value, json};
 
-use crate::sessions::{json, long};
+use crate::sessions::json;
 use crate::{HERMA, Terminal};
 
 const CHAT: &str = "/v1/chat/completions";
@@ -57,9 +57,8 @@ async fn conversations_of_every_kind() -> Terminal {
     herma.client().post_json("/api/sessions/plain/branch", &json!({"id": "branch"})).await.expect(201);
     say(&herma, "branch", "by train?").await;
     herma.kill();
-    let lines: Vec<String> = (1..=12).map(long).collect();
     for name in ["split", "in-place", "undone"] {
-        terminal.in_window(&["chat", "--session", name], &format!("{}\n", lines.join("\n"))).answer();
+        terminal.talk_long(name);
     }
     terminal.sessions("compact split").answer();
     terminal.sessions("branch split --id late-branch").answer();

@@ -3,6 +3,8 @@
 //! The server itself fills the store, one turn per conversation. Many clients do it at the same time, so that commits
 //! are grouped. This is slower than writing rows, but works with any schema.
 
+mod editor;
+
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -11,7 +13,7 @@ use futures_util::future::try_join_all;
 use crate::bench::child::Child;
 use crate::bench::load::{self, Shape, milliseconds};
 use crate::bench::options::Options;
-use crate::bench::statistics::median;
+use crate::bench::statistics::{median, median_ratio};
 use crate::bench::table::{Table, at_most};
 use crate::bench::testbed::{Target, Testbed};
 
@@ -19,6 +21,10 @@ const FEW: usize = 10;
 /// Milliseconds to the first answer.
 const FEW_GOAL: f64 = 60.0;
 const MANY_GOAL: f64 = 100.0;
+/// Starts of `serve` and of `acp` in a round. A start takes a few milliseconds, so that any other process disturbs it.
+const EDITOR_STARTS: usize = 10;
+/// The time of `acp` to its answer to `initialize`, over that of `serve` to its first `/health`.
+const EDITOR_GOAL: f64 = 1.5;
 
 const FILLING_CLIENTS: usize = 128;
 /// A store that takes longer to fill is measured with what it has by then.
@@ -29,6 +35,7 @@ pub(in crate::bench) async fn run(options: &Options) -> io::Result<()> {
     let testbed = Testbed::start(&[])?;
     println!("Milliseconds from the start of the process. The floor reads nothing back, however much there is.\n");
     let mut table = Table::new(["server", "conversations", "made per second", "ready line", "first answer"]);
+    let mut editors = Table::new(["conversations", "serve to /health", "acp to initialize", "acp / serve"]);
     let mut scenarios = vec![(Target::Floor, FEW, FEW_GOAL)];
     if options.has_herma() {
         scenarios.extend([(Target::Herma, FEW, FEW_GOAL), (Target::Herma, options.conversations(), MANY_GOAL)]);
@@ -40,9 +47,29 @@ pub(in crate::bench) async fn run(options: &Options) -> io::Result<()> {
         let answer = if target == Target::Herma { at_most(answer, goal, "") } else { format!("{answer:.1}") };
         let name = target.name().to_owned();
         table.row([name, stored.to_string(), format!("{rate:.0}"), format!("{ready:.1}"), answer]);
+        if target == Target::Herma {
+            let (serve, acp, ratio) = editor_starts(&testbed, &data, options.rounds()).await?;
+            let ratio = at_most(ratio, EDITOR_GOAL, "");
+            editors.row([stored.to_string(), format!("{serve:.1}"), format!("{acp:.1}"), ratio]);
+        }
     }
     table.print();
+    if options.has_herma() {
+        println!("\nThe same for an editor: the agent that it starts, beside a server on the same data.\n");
+        editors.print();
+    }
     Ok(())
+}
+
+/// Starts `serve` and `acp` in turn on the same data. Returns the median times to the first answer, and the median of
+/// the ratios.
+async fn editor_starts(testbed: &Testbed, data: &str, rounds: usize) -> io::Result<(f64, f64, f64)> {
+    let (mut serve, mut acp) = (Vec::new(), Vec::new());
+    for _ in 0..rounds * EDITOR_STARTS {
+        serve.push(milliseconds(editor::serve_to_health(testbed, data).await?));
+        acp.push(milliseconds(editor::acp_to_initialize(testbed, data)?));
+    }
+    Ok((median(&serve), median(&acp), median_ratio(&acp, &serve)))
 }
 
 /// Starts and kills the server several times on the same data. Returns the median times to ready line and first

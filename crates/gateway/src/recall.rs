@@ -1,0 +1,142 @@
+//! Long-term memory in a turn: what is recalled into it, and whether its words may be recalled later.
+//!
+//! Memory is used only if a session key is in force. A turn without one does none of this. A recall never stops a turn.
+
+use std::sync::Arc;
+
+use herma_memory::{Builtin, MemoryProvider, RecallLimits, RecallRequest, recall};
+use herma_model::{ConversationFacts, Message, Recall, RecallStatus, Role, SessionKey, SessionKind};
+use herma_store::search::text_of;
+use herma_store::{Shown, Snapshot, Store};
+
+use crate::gateway::Gateway;
+use crate::request::{MemoryUse, TurnRequest};
+use crate::running::RunningTurn;
+
+/// What an operator can set about long-term memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemorySettings {
+    /// Who remembers.
+    pub provider: ProviderSettings,
+    /// How much is recalled into a turn, and how long that may take.
+    pub limits: RecallLimits,
+}
+
+/// Who remembers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProviderSettings {
+    /// Herma itself, with what its store has.
+    Builtin {
+        /// Whether what was said in earlier conversations is recalled.
+        passages: bool,
+        /// Whether facts are recalled.
+        facts: bool,
+    },
+    /// Nothing is remembered.
+    Off,
+}
+
+impl MemorySettings {
+    /// Makes the provider. `None` if memory is off.
+    pub(crate) fn provider(&self, store: &Arc<dyn Store>) -> Option<Arc<dyn MemoryProvider>> {
+        match self.provider {
+            ProviderSettings::Builtin { passages, facts } => {
+                Some(Arc::new(Builtin::new(Arc::clone(store), passages, facts)))
+            }
+            ProviderSettings::Off => None,
+        }
+    }
+}
+
+impl Gateway {
+    /// Recalls into a turn under a session key. A turn that only brings results of the client's tools keeps what the
+    /// turn before it had recalled. Cancel-safe.
+    pub(crate) async fn recall_into(&self, request: &TurnRequest, turn: &mut RunningTurn, key: SessionKey) {
+        if turn.recall.is_some() {
+            return;
+        }
+        if let Some(recall) = unrecorded(request, &turn.session.facts) {
+            turn.recall = Some(Arc::new(recall));
+            return;
+        }
+        let Some(provider) = &self.memory else { return };
+        let recorded = is_recorded(request, &turn.session.facts);
+        if turn.brings_only_results() {
+            let before = turn.before.as_ref().and_then(|snapshot| snapshot.recall.as_deref());
+            let nothing = || Recall::without_block(RecallStatus::Nothing, recorded);
+            turn.recall = Some(Arc::new(before.map_or_else(nothing, |kept| Recall { recorded, ..kept.clone() })));
+            return;
+        }
+        let made = match turn.newest_question().map(|message| text_of(message.said.payload.as_json())) {
+            Some(text) => {
+                let request = recall_request(request, turn, key, text);
+                recall(&**provider, &request, self.settings.memory.limits, recorded).await
+            }
+            None => Recall::without_block(RecallStatus::Nothing, recorded),
+        };
+        turn.recall = Some(Arc::new(made));
+    }
+}
+
+fn recall_request(request: &TurnRequest, turn: &RunningTurn, session_key: SessionKey, text: String) -> RecallRequest {
+    let facts = &turn.session.facts;
+    let before = turn.before.as_ref();
+    let inherited = match facts.origin_kind {
+        SessionKind::Branch => before.map_or(&[][..], |snapshot| &snapshot.messages),
+        SessionKind::Main | SessionKind::Auxiliary | SessionKind::Background | SessionKind::Continuation => &[],
+    };
+    RecallRequest {
+        tenant: request.caller.principal.tenant,
+        session_key,
+        text,
+        shown: Shown {
+            conversation: facts.id,
+            hidden_through: before.and_then(|snapshot| snapshot.base.as_ref()).map(|base| base.through),
+        },
+        inherited: inherited.iter().map(|message| message.id).collect(),
+    }
+}
+
+/// What is stored with a turn whose caller wants no memory. `None` for any other turn, and without a session key.
+pub(crate) fn unrecorded(request: &TurnRequest, facts: &ConversationFacts) -> Option<Recall> {
+    let is_off = request.options.memory == MemoryUse::Off && facts.session_key.is_some();
+    is_off.then(|| Recall::without_block(RecallStatus::Off, false))
+}
+
+/// Whether later recalls may find what a turn says. Helpers and background work are recorded only if they ask for it.
+fn is_recorded(request: &TurnRequest, facts: &ConversationFacts) -> bool {
+    match request.options.memory {
+        MemoryUse::AsUsual => facts.origin_kind.is_user_facing(),
+        MemoryUse::On => true,
+        MemoryUse::Off => false,
+    }
+}
+
+fn is_users(message: &&Arc<Message>) -> bool {
+    message.said.role == Role::User
+}
+
+/// The newest user message that the model is shown of a conversation. A compaction may have carried it.
+pub(crate) fn newest_question(snapshot: &Snapshot) -> Option<&Arc<Message>> {
+    let carried = snapshot.base.as_ref().map_or(&[][..], |base| &base.carried);
+    snapshot.messages.iter().rev().find(is_users).or_else(|| carried.iter().rev().find(is_users))
+}
+
+impl RunningTurn {
+    /// The newest user message that the model is shown.
+    pub(crate) fn newest_question(&self) -> Option<&Arc<Message>> {
+        match &self.before {
+            Some(snapshot) => newest_question(snapshot),
+            None => self.running.messages.iter().rev().find(is_users),
+        }
+    }
+
+    /// Whether all that the turn was asked with are results of the client's tools.
+    fn brings_only_results(&self) -> bool {
+        let stored = self.before.as_ref().map_or(&self.running.messages[..], |snapshot| &snapshot.messages);
+        let mut own = stored.iter().filter(|message| message.turn == self.running.turn).peekable();
+        let is_result = |message: &Arc<Message>| message.said.role == Role::Tool && message.said.call_end().is_none();
+        own.peek().is_some_and(|first| is_result(first))
+            && own.take_while(|message| message.said.role != Role::Assistant).all(is_result)
+    }
+}

@@ -1,0 +1,78 @@
+//! The provider that needs nothing but the store: facts, and what was said in earlier conversations.
+//!
+//! It stores nothing of its own. Passages are messages that the store's search index has, so what was said is known
+//! elsewhere as soon as it is indexed.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use herma_store::search::fold;
+use herma_store::{MemoryQuery, Passage, Store};
+
+use crate::provider::{MemoryError, MemoryProvider, RecallRequest, Recollection};
+use crate::words;
+
+/// How many passages and facts are looked for.
+const PASSAGES: usize = 6;
+const FACTS: usize = 16;
+
+/// The built-in provider.
+pub struct Builtin {
+    store: Arc<dyn Store>,
+    passages: bool,
+    facts: bool,
+}
+
+impl Builtin {
+    /// A provider that recalls passages, facts or both.
+    pub fn new(store: Arc<dyn Store>, passages: bool, facts: bool) -> Self {
+        Self { store, passages, facts }
+    }
+}
+
+#[async_trait]
+impl MemoryProvider for Builtin {
+    fn name(&self) -> &'static str {
+        "builtin"
+    }
+
+    async fn recall(&self, request: &RecallRequest) -> Result<Vec<Recollection>, MemoryError> {
+        let asked = words::asked_words(&request.text);
+        // Some of them may turn out to be shown already.
+        let passages = PASSAGES + request.inherited.len().min(PASSAGES);
+        let query = MemoryQuery {
+            tenant: request.tenant,
+            session_key: request.session_key.clone(),
+            words: asked.clone(),
+            passages: if self.passages { passages } else { 0 },
+            facts: if self.facts { FACTS } else { 0 },
+            shown: request.shown.clone(),
+        };
+        let remembered = self.store.remember(query).await?;
+        let facts = remembered.facts.into_iter().map(|fact| Recollection {
+            speaker: None,
+            text: fact.text.to_string(),
+            at: fact.updated_at,
+            conversation: fact.conversation,
+            memory: Some(fact.id),
+        });
+        let said = remembered.passages.into_iter().filter(|passage| is_news(passage, request));
+        let said = said.filter_map(|passage| recollection(&passage, &asked)).take(PASSAGES);
+        Ok(facts.chain(said).collect())
+    }
+}
+
+/// Whether a passage says more than what the model is shown anyway.
+fn is_news(passage: &Passage, request: &RecallRequest) -> bool {
+    !request.inherited.contains(&passage.message) && fold(passage.text.trim()) != fold(request.text.trim())
+}
+
+fn recollection(passage: &Passage, asked: &[String]) -> Option<Recollection> {
+    Some(Recollection {
+        speaker: Some(passage.role.into()),
+        text: words::excerpt(&passage.text, asked)?,
+        at: passage.created_at,
+        conversation: Some(passage.conversation),
+        memory: None,
+    })
+}

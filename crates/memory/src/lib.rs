@@ -1,0 +1,19 @@
+//! Long-term memory of session keys.
+//!
+//! - [`MemoryProvider`] is the port: it is asked what is remembered before a turn.
+//! - [`Builtin`] is the provider that needs nothing but the store.
+//! - [`recall()`] asks a provider, within a time and a budget, and makes the block that the model is shown.
+//!
+//! Nothing here knows of turns, front doors or a particular database. A provider never stops a turn: if it is late or
+//! fails, there is no block, and [`Recall::status`](herma_model::Recall) says why.
+
+mod block;
+mod builtin;
+mod provider;
+mod recall;
+mod words;
+
+pub use block::{BEGIN, END};
+pub use builtin::Builtin;
+pub use provider::{MemoryError, MemoryProvider, RecallRequest, Recollection, Speaker};
+pub use recall::{RecallLimits, recall};

@@ -1,0 +1,194 @@
+//! Long-term memory: facts, who can see them, and what is remembered about some words.
+
+use std::sync::Arc;
+
+use herma_model::{KeyScope, Memory, MemoryId, MemorySource, SessionKey};
+use uuid::Uuid;
+
+use super::World;
+use super::fixture::{name, running};
+use crate::{Children, MemoryFilter, MemoryQuery, NewMemory, Remembered, Scope, Shown, Store};
+
+fn key(text: &str) -> SessionKey {
+    SessionKey::parse(text).unwrap()
+}
+
+fn fact<S: Store>(world: &World<S>, about: &str, text: &str) -> NewMemory {
+    NewMemory {
+        id: MemoryId::from_uuid(Uuid::now_v7()),
+        tenant: world.scope.tenant,
+        session_key: key(about),
+        text: Arc::from(text),
+        source: MemorySource::Api,
+        conversation: None,
+        now: world.now(),
+    }
+}
+
+async fn add<S: Store>(world: &World<S>, about: &str, text: &str) -> Memory {
+    world.one.add_memory(fact(world, about, text)).await.unwrap()
+}
+
+fn texts(memories: &[Memory]) -> Vec<&str> {
+    memories.iter().map(|memory| &*memory.text).collect()
+}
+
+/// All facts that a scope can see, newest first, two on a page.
+async fn all<S: Store>(world: &World<S>, scope: &Scope, session_key: Option<&str>) -> Vec<Memory> {
+    let (mut found, mut after) = (Vec::new(), None);
+    loop {
+        let filter = MemoryFilter { scope: scope.clone(), session_key: session_key.map(key), after, limit: 2 };
+        let page = world.two.memories(filter).await.unwrap();
+        assert!(page.memories.len() <= 2);
+        found.extend(page.memories);
+        after = page.next;
+        if after.is_none() {
+            return found;
+        }
+    }
+}
+
+fn limited<S: Store>(world: &World<S>, patterns: &str) -> Scope {
+    Scope { keys: KeyScope::parse(Some(patterns)), ..world.scope.clone() }
+}
+
+pub async fn facts_are_listed_newest_first<S: Store>(world: &World<S>) {
+    for text in ["one", "two", "three"] {
+        add(world, "ann", text).await;
+    }
+    let other = add(world, "bob", "four").await;
+    assert_eq!(texts(&all(world, &world.scope, Some("ann")).await), ["three", "two", "one"]);
+    assert_eq!(texts(&all(world, &world.scope, None).await), ["four", "three", "two", "one"]);
+    assert_eq!(world.two.memory(&world.scope, other.id).await.unwrap(), Some(other));
+}
+
+pub async fn a_fact_that_is_known_is_not_added_again<S: Store>(world: &World<S>) {
+    let first = add(world, "ann", "Ann likes tea").await;
+    assert_eq!(add(world, "ann", "Ann likes tea").await, first);
+    assert_ne!(add(world, "bob", "Ann likes tea").await.id, first.id);
+    assert_ne!(add(world, "ann", "Ann likes green tea").await.id, first.id);
+    assert_eq!(all(world, &world.scope, None).await.len(), 3);
+}
+
+pub async fn a_fact_is_changed_and_forgotten<S: Store>(world: &World<S>) {
+    let one = add(world, "ann", "Ann lives in Oslo").await;
+    let two = add(world, "ann", "Ann likes tea").await;
+    let changed = world.two.change_memory(&world.scope, one.id, Arc::from("Ann lives in Rome"), world.now()).await;
+    let changed = changed.unwrap().unwrap();
+    assert_eq!((&*changed.text, changed.created_at), ("Ann lives in Rome", one.created_at));
+    assert!(changed.updated_at > one.updated_at);
+    assert!(found(world, "ann", &["oslo"], "elsewhere").await.facts.iter().all(|fact| !fact.text.contains("Oslo")));
+    assert!(world.two.forget_memory(&world.scope, two.id).await.unwrap());
+    assert!(!world.two.forget_memory(&world.scope, two.id).await.unwrap(), "it is forgotten once");
+    assert_eq!(texts(&all(world, &world.scope, None).await), ["Ann lives in Rome"]);
+    add(world, "bob", "Bob has a dog").await;
+    assert_eq!(world.one.forget_memories(&world.scope, &key("ann")).await.unwrap(), 1);
+    assert_eq!(texts(&all(world, &world.scope, None).await), ["Bob has a dog"]);
+}
+
+pub async fn a_fact_does_not_exist_for_those_who_may_not_see_it<S: Store>(world: &World<S>) {
+    let fact = add(world, "ann", "secret").await;
+    for scope in [&world.stranger, &limited(world, "bob*")] {
+        assert!(all(world, scope, None).await.is_empty());
+        assert!(all(world, scope, Some("ann")).await.is_empty());
+        assert_eq!(world.one.memory(scope, fact.id).await.unwrap(), None);
+        let changed = world.one.change_memory(scope, fact.id, Arc::from("known"), world.now()).await.unwrap();
+        assert_eq!(changed, None);
+        assert!(!world.one.forget_memory(scope, fact.id).await.unwrap());
+        assert_eq!(world.one.forget_memories(scope, &key("ann")).await.unwrap(), 0);
+    }
+    assert_eq!(texts(&all(world, &limited(world, "a*"), None).await), ["secret"]);
+}
+
+pub async fn a_fact_goes_with_the_conversation_it_comes_from<S: Store>(world: &World<S>) {
+    let turn = world.talk(&world.one, "trip", "hello", "hi").await;
+    let from = |text: &str| NewMemory { conversation: Some(turn.facts.id), ..fact(world, "ann", text) };
+    let stored = world.one.add_memory(from("said in trip")).await.unwrap();
+    assert_eq!(stored.conversation, Some(turn.facts.id));
+    add(world, "ann", "said by hand").await;
+    world.one.delete(&world.scope, &name("trip"), Children::Keep, world.now()).await.unwrap();
+    assert_eq!(texts(&all(world, &world.scope, None).await), ["said by hand"]);
+}
+
+/// What is remembered about some words, after everything is indexed.
+async fn found<S: Store>(world: &World<S>, about: &str, words: &[&str], asking: &str) -> Remembered {
+    world.one.index_all().await.unwrap();
+    let asking = match world.read(asking).await {
+        Some(snapshot) => snapshot.facts.id,
+        None => herma_model::ConversationId::from_uuid(Uuid::now_v7()),
+    };
+    let query = MemoryQuery {
+        tenant: world.scope.tenant,
+        session_key: key(about),
+        words: words.iter().map(|word| (*word).to_owned()).collect(),
+        passages: 4,
+        facts: 4,
+        shown: Shown { conversation: asking, hidden_through: None },
+    };
+    world.two.remember(query).await.unwrap()
+}
+
+/// A turn under a session key.
+async fn talk_as<S: Store>(world: &World<S>, about: &str, to: &str, question: &str, answer: &str) {
+    let mut admission = world.ask(to, question);
+    admission.session_key = Some(key(about));
+    let turn = running(world.admit(&world.one, admission).await);
+    world.answer(&world.one, &turn, answer).await;
+}
+
+fn said(remembered: &Remembered) -> Vec<&str> {
+    let mut said: Vec<&str> = remembered.passages.iter().map(|passage| passage.text.as_str()).collect();
+    said.sort_unstable();
+    said
+}
+
+pub async fn what_was_said_is_remembered_under_its_key_alone<S: Store>(world: &World<S>) {
+    talk_as(world, "ann", "first", "my dog is called Bello", "a fine name").await;
+    talk_as(world, "bob", "other", "my dog is called Rex", "a fine name too").await;
+    world.talk(&world.one, "keyless", "my dog is called Tom", "yes").await;
+    assert_eq!(said(&found(world, "ann", &["dog", "called"], "new").await), ["my dog is called Bello"]);
+    assert_eq!(said(&found(world, "bob", &["dogs"], "new").await), ["my dog is called Rex"]);
+    assert!(found(world, "eve", &["dog"], "new").await.passages.is_empty());
+    let stranger = MemoryQuery {
+        tenant: world.stranger.tenant,
+        session_key: key("ann"),
+        words: vec!["dog".to_owned()],
+        passages: 4,
+        facts: 4,
+        shown: Shown { conversation: herma_model::ConversationId::from_uuid(Uuid::now_v7()), hidden_through: None },
+    };
+    assert!(world.two.remember(stranger).await.unwrap().passages.is_empty());
+}
+
+pub async fn a_conversation_does_not_remember_what_it_shows<S: Store>(world: &World<S>) {
+    talk_as(world, "ann", "first", "my dog is called Bello", "a fine name").await;
+    talk_as(world, "ann", "second", "my cat is called Minka", "nice").await;
+    assert_eq!(said(&found(world, "ann", &["called"], "second").await), ["my dog is called Bello"]);
+    assert_eq!(said(&found(world, "ann", &["called"], "first").await), ["my cat is called Minka"]);
+}
+
+pub async fn a_key_that_comes_later_brings_what_was_said_before<S: Store>(world: &World<S>) {
+    world.talk(&world.one, "first", "my dog is called Bello", "a fine name").await;
+    assert!(found(world, "ann", &["dog"], "new").await.passages.is_empty());
+    talk_as(world, "ann", "first", "and I am Ann", "hello").await;
+    assert_eq!(said(&found(world, "ann", &["dog"], "new").await), ["my dog is called Bello"]);
+}
+
+pub async fn what_is_deleted_is_not_remembered<S: Store>(world: &World<S>) {
+    talk_as(world, "ann", "first", "my dog is called Bello", "a fine name").await;
+    assert_eq!(found(world, "ann", &["dog"], "new").await.passages.len(), 1);
+    world.one.delete(&world.scope, &name("first"), Children::Keep, world.now()).await.unwrap();
+    assert!(found(world, "ann", &["dog"], "new").await.passages.is_empty());
+}
+
+pub async fn facts_that_match_come_first_and_then_the_newest<S: Store>(world: &World<S>) {
+    add(world, "ann", "Ann is allergic to nuts").await;
+    for text in ["tea", "milk", "bread", "butter", "cheese"] {
+        add(world, "ann", &format!("Ann buys {text}")).await;
+    }
+    let remembered = found(world, "ann", &["nuts"], "new").await;
+    assert_eq!(
+        texts(&remembered.facts),
+        ["Ann is allergic to nuts", "Ann buys cheese", "Ann buys butter", "Ann buys bread"]
+    );
+}
