@@ -101,7 +101,7 @@ impl Follower<'_> {
     /// Follows a parked turn, beginning after the events that the log has. Cancel-safe.
     pub(crate) async fn follow_parked(&self, attempt: u32) -> Followed {
         let shown = self.log.from(0).iter().map(shown_count).sum();
-        let progress = FollowerProgress { queued: true, started: true, attempt, shown };
+        let progress = FollowerProgress { queued: true, started: true, was_parked: true, attempt, shown };
         self.follow_store(progress).await
     }
 
@@ -143,11 +143,40 @@ impl Follower<'_> {
             if progress.shown > 0 && progress.attempt != record.attempt {
                 return Ok(Some(TurnEvent::Failed(Arc::new(GatewayError::CutOff(another_attempt())))));
             }
+            progress.was_parked |= record.parked;
+            let live = self.gateway.live.get(self.turn).filter(|_| progress.was_parked && !record.parked);
+            if let Some(live) = live {
+                // This process has resumed the turn: its log has each piece at once.
+                return Ok(Some(self.rest_of(&live.log, &progress).await));
+            }
             self.tell(&record, &mut progress);
             if !record.state.is_live() {
                 return Ok(Some(self.outcome(&record)));
             }
             self.tell_parts(&scope, record.streamed_through, &mut progress, &mut changed).await?;
+        }
+    }
+
+    /// Pushes the events of another log of the turn that this log does not have yet. Returns the last event.
+    async fn rest_of(&self, log: &Arc<TurnLog>, progress: &FollowerProgress) -> TurnEvent {
+        let mut events = log.subscribe();
+        let mut known = progress.shown;
+        loop {
+            let event = events.next().await;
+            let is_known = match &event {
+                TurnEvent::Finished(_) | TurnEvent::Failed(_) => return event,
+                TurnEvent::Queued { .. } => progress.queued,
+                TurnEvent::Started { .. } => progress.started,
+                TurnEvent::Step { .. } | TurnEvent::Text(_) | TurnEvent::Delta(_) => false,
+            };
+            let count = shown_count(&event);
+            match without_first(known, event) {
+                Some(new) if !is_known => {
+                    known = known.saturating_sub(count);
+                    self.log.push(new);
+                }
+                _ => known = known.saturating_sub(count),
+            }
         }
     }
 
@@ -161,8 +190,13 @@ impl Follower<'_> {
         changed: &mut Subscription,
     ) -> Result<(), GatewayError> {
         loop {
-            if let Ok(notified) = tokio::time::timeout(LOOK_AGAIN, changed.notified()).await {
-                notified?;
+            tokio::select! {
+                biased;
+                // This process has resumed the turn, so its log is read from now on.
+                () = self.gateway.live.until_resumed(self.turn), if progress.was_parked => return Ok(()),
+                notified = tokio::time::timeout(LOOK_AGAIN, changed.notified()) => {
+                    notified.unwrap_or(Ok(()))?;
+                }
             }
             let Some(part) = self.gateway.store.streamed_since(scope, self.turn, through).await? else { return Ok(()) };
             let pieces = record::shown_steps(&part.shown.record, &part.shown.text).unwrap_or_default();
@@ -240,6 +274,8 @@ impl Follower<'_> {
 struct FollowerProgress {
     queued: bool,
     started: bool,
+    /// Whether the turn was parked, so that this process may resume it.
+    was_parked: bool,
     /// The attempt whose events were pushed.
     attempt: u32,
     /// How many pieces and steps of it were pushed.

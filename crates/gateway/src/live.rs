@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use herma_model::{ConversationId, TurnId};
 use herma_turn::Stop;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::line::Lines;
 use crate::log::TurnLog;
@@ -22,6 +22,8 @@ pub(crate) struct LiveTurn {
 #[derive(Default)]
 pub(crate) struct LiveTurns {
     turns: Mutex<HashMap<TurnId, LiveTurn>>,
+    /// Wakes those who wait for a turn to be resumed.
+    resumed: Notify,
     pub(crate) lines: Arc<Lines>,
 }
 
@@ -51,6 +53,22 @@ impl LiveTurns {
             && Arc::ptr_eq(&entry.get().log, &live.log)
         {
             entry.remove();
+        }
+    }
+
+    /// Says that a parked turn was resumed, and is added.
+    pub(crate) fn tell_resumed(&self) {
+        self.resumed.notify_waiters();
+    }
+
+    /// Waits until this process has resumed a parked turn, which runs or waits here then. Cancel-safe.
+    pub(crate) async fn until_resumed(&self, turn: TurnId) {
+        loop {
+            let resumed = self.resumed.notified();
+            if self.lock().contains_key(&turn) {
+                return;
+            }
+            resumed.await;
         }
     }
 

@@ -203,6 +203,7 @@ impl Gateway {
         let log = Arc::new(TurnLog::default());
         let (stop, mut stopped) = watch::channel(None);
         let registered = Registered::new(self, turn, LiveTurn { log: Arc::clone(&log), stop });
+        self.live.tell_resumed();
         // A resumed turn goes before new ones: it may exceed the limit of live turns.
         let place = self.place();
         let mut run = Run { gateway: self, request: &request, log: &log, stop: &mut stopped };

@@ -164,3 +164,37 @@ async fn a_mode_that_is_set_while_a_turn_runs_holds_for_its_next_call() {
     assert!(after.iter().all(|message| message["method"] == "session/update"), "{after:?}");
     assert_eq!(server.logged("call echo"), 2);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_that_nobody_answers_is_taken_back_and_denied_in_time() {
+    let (upstream, server) = (ScriptedUpstream::start().await, McpServer::stdio());
+    let config = format!("[tools]\napproval_timeout = \"1s\"\n{}", files(&server));
+    let mut agent = Agent::scripted(&upstream, &config);
+    let session = agent.new_session();
+    upstream.push(write("c1"));
+    upstream.push(Reply::text("nobody was there"));
+    let id = agent.ask_prompt(&session, "write");
+    let (_, request) = agent.until_asked("session/request_permission");
+    let (_, taken_back) = agent.until_asked("$/cancel_request");
+    assert_eq!(taken_back["params"]["requestId"], request["id"]);
+    let (after, answer) = agent.until(id);
+    assert_eq!(answer["result"]["stopReason"], "end_turn");
+    assert_eq!(text_of(&updates_of(&after), "agent_message_chunk"), "nobody was there");
+    assert_eq!(server.logged("call echo"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_streams_piece_by_piece_after_a_question_too() {
+    let (upstream, server) = (ScriptedUpstream::start().await, McpServer::stdio());
+    let mut agent = Agent::scripted(&upstream, &files(&server));
+    let session = agent.new_session();
+    upstream.push(write("c1"));
+    upstream.push(Reply::chunks(["one ", "two ", "three"]));
+    let id = agent.ask_prompt(&session, "write");
+    let (_, request) = agent.until_asked("session/request_permission");
+    agent.reply(&request, selected("once"));
+    let after = updates_of(&agent.until(id).0);
+    let pieces: Vec<_> = after.iter().filter(|update| update["sessionUpdate"] == "agent_message_chunk").collect();
+    assert_eq!(text_of(&after, "agent_message_chunk"), "one two three");
+    assert_eq!(pieces.len(), 3, "{pieces:?}");
+}
