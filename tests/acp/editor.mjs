@@ -59,7 +59,7 @@ export async function startStore(t, config) {
 }
 
 async function connect({ data, records, project, model, window, answer, environment, ...settings }) {
-  const { sdk = stable, capabilities = SHOWS_COMPACTIONS } = settings;
+  const { sdk = stable, capabilities = SHOWS_COMPACTIONS, handlers = {} } = settings;
   const kept = Object.entries(process.env).filter(([name]) => !name.startsWith("HERMA_"));
   const variables = { HERMA_DATA: data, HERMA_UPSTREAM: model.baseURL, HERMA_MODEL: "scripted" };
   if (window) variables.HERMA_CONTEXT_WINDOW = String(window);
@@ -75,7 +75,10 @@ async function connect({ data, records, project, model, window, answer, environm
     updates.push(params);
     told.emit(`${params.sessionId} ${params.update.sessionUpdate}`);
   });
-  if (answer) app.onRequest("session/request_permission", ({ params, signal }) => answer(params, signal));
+  if (answer) handlers["session/request_permission"] = answer;
+  for (const [method, handle] of Object.entries(handlers)) {
+    app.onRequest(method, ({ params, signal }) => handle(params, signal));
+  }
   const connection = app.connect(sdk.ndJsonStream(Writable.toWeb(agent.stdin), Readable.toWeb(agent.stdout)));
   const request = (method, params, options) => connection.agent.request(method, params, options);
   const of = (session) => updates.filter(({ sessionId }) => sessionId === session).map(({ update }) => update);
@@ -156,12 +159,13 @@ async function serve(data, model) {
   };
 }
 
-/** The configuration of an MCP server with a tool that adds two numbers, and that asks. */
-export function withTools() {
-  const command = JSON.stringify(PYTHON);
-  const server = JSON.stringify(join(HERE, "..", "sdk", "official_mcp_server.py"));
-  return `[tools.mcp.sums]\ncommand = ${command}\nargs = [${server}]\n`;
-}
+const SERVER = join(HERE, "..", "sdk", "official_mcp_server.py");
+/** An MCP server with a tool that adds two numbers, and that asks. */
+export const SUMS = { name: "sums", command: PYTHON, args: [SERVER], env: [] };
+
+/** The configuration of that server. */
+export const withTools = () =>
+  `[tools.mcp.sums]\ncommand = ${JSON.stringify(SUMS.command)}\nargs = ${JSON.stringify(SUMS.args)}\n`;
 
 /** The scripted model of the Python tests, as a process. */
 async function startModel() {

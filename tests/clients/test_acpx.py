@@ -151,6 +151,20 @@ class Acpx(unittest.TestCase):
             self.assertEqual(len(asked), 1)
             self.assertIn(text, self.model.shown()[-1][-1]["content"])
 
+    def test_files_and_commands_of_the_project_are_tools(self):
+        (self.project / "a.txt").write_text("before")
+        self.acpx("sessions", "new")
+        for call, result in (
+            ('editor__read_text_file {"path": "a.txt"}', "before"),
+            ('editor__write_text_file {"path": "a.txt", "content": "after"}', ""),
+            ('editor__terminal {"command": "cat", "args": ["a.txt"]}', "after"),
+        ):
+            self.acpx("--approve-all", "prompt", f"use {call}")
+            last = self.model.shown()[-1][-1]
+            self.assertEqual(last["role"], "tool")
+            self.assertIn(result, last["content"])
+        self.assertEqual((self.project / "a.txt").read_text(), "after")
+
     def test_what_is_not_known_is_refused_with_the_codes_of_the_protocol(self):
         for arguments, code in (
             (("sessions", "new", "--resume-session", "nobody"), -32002),
