@@ -150,7 +150,7 @@ impl<'c> Sessions<'c> {
             provisional: row.get(15)?,
             last_fence: row.get(16)?,
             changes: row.get(17)?,
-            facts: rows::facts(row, 10, head, root, previous)?,
+            facts: Arc::new(rows::facts(row, 10, head, root, previous)?),
         })
     }
 }
@@ -229,7 +229,7 @@ pub(crate) fn read(
         version: Version(state.version),
         ended: state.ended,
         history,
-        facts: Arc::new(state.facts),
+        facts: state.facts,
     }))
 }
 
