@@ -37,8 +37,8 @@ pub(crate) struct AdmittedTurn {
     pub(crate) name: Option<LookupName>,
 }
 
-/// The message of an admission that can be one row: one small message for an existing conversation, and nothing that
-/// leads to the turn before its commit.
+/// The message of an admission that can be one row: one small message, and nothing that leads to the turn before its
+/// commit.
 pub(crate) fn only_message<'a>(admission: &'a Admission, state: &ConversationState) -> Option<&'a NewMessage> {
     let [message] = admission.messages.as_slice() else { return None };
     let echo = admission.response.as_ref().map_or(0, |response| response.echo.len());

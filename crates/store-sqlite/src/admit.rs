@@ -368,7 +368,14 @@ fn start(
     let fence = state.fence + 1;
     let brings_key = admission.session_key.is_some() && state.facts.session_key.is_none();
     let lease = NewLease { owner: instance.key(connection, admission.now)?, fence, resolution, brings_key };
-    if matches!(resolution, Resolution::Head | Resolution::Moved)
+    let may_be_one_row = match resolution {
+        Resolution::Head | Resolution::Moved => true,
+        // A parent counts its children and their turns.
+        Resolution::Created => admission.creation.parent.is_none(),
+        // Branches without turns are found by their history.
+        Resolution::Branched => false,
+    };
+    if may_be_one_row
         && !brings_key
         && let Some(message) = admissions::only_message(admission, &state)
     {

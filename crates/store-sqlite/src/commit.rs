@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use herma_model::generation::Finish;
 use herma_model::{
-    Cost, Fence, Message, MessageStatus, NewMessage, Seq, SessionId, StopKind, TenantId, Timestamp, TurnId, TurnState,
+    Cost, Fence, Message, MessageStatus, NewMessage, Resolution, Seq, SessionId, StopKind, TenantId, Timestamp, TurnId,
+    TurnState,
 };
 use herma_store::{Append, Commit, Committed, Lease, Revision, StoreError, TurnOutcome, Version};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -102,6 +103,8 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
     if let Some(AdmittedTurn { state, name: Some(name), resolution, .. }) = admitted {
         let fence = lease.fence.0;
         let state = ConversationState { version, fence, last_fence: fence, next_seq: last_seq + 1, ..state };
+        // The name under which a conversation was made leads to its head.
+        let resolution = if resolution == Resolution::Created { Resolution::Head } else { resolution };
         instance.lookups.put(name, resolution, state);
     }
     let revision = Revision::after_turn(lease.fence, changes);
