@@ -54,6 +54,9 @@ pub(crate) async fn read(app: &Shared, headers: &HeaderMap, body: Body) -> Resul
 }
 
 fn is_json(content_type: &str) -> bool {
+    if content_type == "application/json" {
+        return true;
+    }
     let essence = content_type.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
     essence.is_empty() || essence == "application/json" || essence.ends_with("+json")
 }

@@ -70,9 +70,18 @@ fn bare_refusal(written: &[u8]) -> Option<&[u8]> {
     (is_refusal && !written.windows(name.len()).any(|window| window == name)).then_some(status)
 }
 
+/// False if no line can have a control character. Looks at all bytes alike, which is many times faster than by lines.
+fn may_have_fault(read: &[u8]) -> bool {
+    let is_control = |byte: u8| (byte < b' ' && !matches!(byte, b'\t' | b'\r' | b'\n')) || byte == 127;
+    let has_control = read.iter().fold(false, |found, byte| found | is_control(*byte));
+    let pairs = read.iter().zip(read.get(1..).unwrap_or_default());
+    let has_lone_return = pairs.fold(false, |found, (byte, next)| found | (*byte == b'\r' && *next != b'\n'));
+    has_control || has_lone_return
+}
+
 /// The name of the header whose value has a control character. A head that comes in several reads may go unnoticed.
 fn fault_in(read: &[u8]) -> Option<String> {
-    if !read.first().is_some_and(u8::is_ascii_uppercase) {
+    if !read.first().is_some_and(u8::is_ascii_uppercase) || !may_have_fault(read) {
         return None;
     }
     let head = read.split(|byte| *byte == b'\n').skip(1).take_while(|line| !matches!(line, [] | [b'\r']));
@@ -144,6 +153,7 @@ mod tests {
         for (read, fault) in [
             (&b"GET / HTTP/1.1\r\nhost: x\r\nx-hermes-session-id: a\x01b\r\n\r\n"[..], Some("X-Hermes-Session-Id")),
             (b"GET / HTTP/1.1\r\nx-a: \x7f\r\n", Some("X-A")),
+            (b"GET / HTTP/1.1\r\nx-a: a\rb\r\n", Some("X-A")),
             (b"GET / HTTP/1.1\r\nx-a: tab\there\r\n\r\n\x01", None),
             (b"GET / HTTP/1.1\r\nbad name\x01: x\r\n\r\n", None),
             (b"{\"a\": \"\x01\"}", None),

@@ -8,12 +8,13 @@
 //!
 //! Invariant: the conversation of a row has no running turn, and does not change while the row is there.
 
-use herma_model::{Fence, MessageId, NewMessage, Resolution, Timestamp, TurnId, TurnState};
-use herma_store::{Admission, Lease, NewResponse};
+use herma_model::{MessageId, NewMessage, Resolution, Timestamp, TurnId, TurnState};
+use herma_store::{Admission, Lease, NewResponse, Target};
 use rusqlite::{Connection, Row, params};
 
 use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
+use crate::lookups::LookupName;
 use crate::rows::{self, ConversationState};
 use crate::tables::{TurnColumns, insert, insert_message};
 
@@ -31,16 +32,13 @@ pub(crate) struct AdmittedTurn {
     pub(crate) response: Option<NewResponse>,
     pub(crate) message: NewMessage,
     /// The conversation as it was at the admission, and still is.
-    pub(crate) head: i64,
-    pub(crate) next_seq: i64,
-    pub(crate) version: i64,
-    pub(crate) changes: i64,
-    pub(crate) last_turn: Fence,
-    pub(crate) session_key: Option<String>,
+    pub(crate) state: ConversationState,
+    /// The name that led to it.
+    pub(crate) name: Option<LookupName>,
 }
 
-/// The message of an admission that can be one row: one small message for an existing conversation, and nothing that
-/// leads to the turn before its commit.
+/// The message of an admission that can be one row: one small message, and nothing that leads to the turn before its
+/// commit.
 pub(crate) fn only_message<'a>(admission: &'a Admission, state: &ConversationState) -> Option<&'a NewMessage> {
     let [message] = admission.messages.as_slice() else { return None };
     let echo = admission.response.as_ref().map_or(0, |response| response.echo.len());
@@ -122,15 +120,19 @@ pub(crate) fn add(
         created_at: admission.now,
         response: admission.response.clone(),
         message: message.clone(),
-        head: state.head,
-        next_seq: state.next_seq,
-        version: state.version,
-        changes: state.changes,
-        last_turn: Fence(state.last_fence),
-        session_key: state.facts.session_key.as_ref().map(|key| key.as_str().to_owned()),
+        state: state.clone(),
+        name: name_of(admission),
     };
     instance.admitted.insert(turn, admitted);
     Ok(turn)
+}
+
+/// The name that an admission goes by, if it can be remembered.
+pub(crate) fn name_of(admission: &Admission) -> Option<LookupName> {
+    match &admission.target {
+        Target::Alias { alias, namespace, .. } => LookupName::of(admission.scope.tenant, *namespace, alias),
+        Target::New | Target::Branch { .. } | Target::Anew { .. } => None,
+    }
 }
 
 /// Takes the row of a turn of this process, to write the whole turn in its place. `None` if it was written out.

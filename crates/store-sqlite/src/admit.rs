@@ -36,6 +36,7 @@ pub(crate) fn admit(
 ) -> StoreResult<AdmitOutcome> {
     if !is_for_its_conversation_alone(admission) {
         admissions::write_out_all(connection)?;
+        instance.lookups.forget();
     }
     if admission.ticket.is_none()
         && let Some(outcome) = retry::recognise(connection, instance, admission)?
@@ -53,7 +54,7 @@ pub(crate) fn admit(
     {
         return Ok(AdmitOutcome::Refused(Refusal::Withdrawn));
     }
-    let Some((mut state, resolution)) = find(connection, admission)? else {
+    let Some((mut state, resolution)) = find(connection, instance, admission)? else {
         return match &admission.target {
             Target::Branch { source } => match branch::create(connection, admission, *source)? {
                 TurnBranch::Made(state) => start(connection, instance, admission, *state, Resolution::Branched),
@@ -166,8 +167,8 @@ fn create(connection: &Connection, instance: &mut Instance, admission: &Admissio
 /// The outcome for a request that may only repeat an earlier one, but repeats none. The caller found that in the
 /// conversation as it read it. If that has changed, or changes here because a dead owner's turn is ended, the caller
 /// has to read again.
-fn not_repeated(connection: &Connection, instance: &Instance, admission: &Admission) -> StoreResult<AdmitOutcome> {
-    let Some((mut state, _)) = find(connection, admission)? else {
+fn not_repeated(connection: &Connection, instance: &mut Instance, admission: &Admission) -> StoreResult<AdmitOutcome> {
+    let Some((mut state, _)) = find(connection, instance, admission)? else {
         return Ok(AdmitOutcome::Refused(Refusal::NotRepeated));
     };
     takeover::live_turn(connection, instance, &mut state, admission.now)?;
@@ -175,10 +176,20 @@ fn not_repeated(connection: &Connection, instance: &Instance, admission: &Admiss
     Ok(if is_current { AdmitOutcome::Refused(Refusal::NotRepeated) } else { AdmitOutcome::Stale })
 }
 
-fn find(connection: &Connection, admission: &Admission) -> StoreResult<Option<(ConversationState, Resolution)>> {
+fn find(
+    connection: &Connection,
+    instance: &mut Instance,
+    admission: &Admission,
+) -> StoreResult<Option<(ConversationState, Resolution)>> {
     let Target::Alias { alias, namespace, .. } = &admission.target else { return Ok(None) };
+    if let Some(name) = admissions::name_of(admission)
+        && let Some(found) = instance.lookups.take(connection, &name)?
+    {
+        return Ok(Some(found));
+    }
     let found = snapshot::find(connection, admission.scope.tenant, alias, *namespace)?;
     let Some((mut state, session)) = found else { return Ok(None) };
+    instance.lookups.leave_out(state.key);
     if state.has_admission {
         admissions::write_out(connection, state.key)?;
         state = snapshot::load(connection, state.key)?;
@@ -289,7 +300,7 @@ fn wait(
     resolution: Resolution,
     ahead: TurnAhead,
 ) -> StoreResult<AdmitOutcome> {
-    let facts = Arc::new(state.facts.clone());
+    let facts = Arc::clone(&state.facts);
     let (running, ahead) = match ahead {
         TurnAhead::Running(turn) => (Some(turn), turn),
         TurnAhead::Waiting(turn) => (None, turn),
@@ -357,7 +368,14 @@ fn start(
     let fence = state.fence + 1;
     let brings_key = admission.session_key.is_some() && state.facts.session_key.is_none();
     let lease = NewLease { owner: instance.key(connection, admission.now)?, fence, resolution, brings_key };
-    if matches!(resolution, Resolution::Head | Resolution::Moved)
+    let may_be_one_row = match resolution {
+        Resolution::Head | Resolution::Moved => true,
+        // A parent counts its children and their turns.
+        Resolution::Created => admission.creation.parent.is_none(),
+        // Branches without turns are found by their history.
+        Resolution::Branched => false,
+    };
+    if may_be_one_row
         && !brings_key
         && let Some(message) = admissions::only_message(admission, &state)
     {
@@ -407,7 +425,7 @@ fn start(
         .translated()?;
     retry::bind(connection, admission, row.key)?;
     if brings_key {
-        state.facts.session_key.clone_from(&admission.session_key);
+        Arc::make_mut(&mut state.facts).session_key.clone_from(&admission.session_key);
         store_session_key(connection, admission.scope.tenant, &state)?;
     }
     if let Some(ticket) = ticket {
@@ -458,7 +476,7 @@ fn running(
             renewal_series: instance.renewal_series(),
             resumed: false,
         },
-        facts: Arc::new(state.facts),
+        facts: state.facts,
         version: Version(state.version + 1),
         revision: Revision::after_turn(Fence(fence), state.changes),
         messages,

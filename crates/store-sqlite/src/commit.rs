@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use herma_model::generation::Finish;
 use herma_model::{
-    Cost, Fence, Message, MessageStatus, NewMessage, Seq, SessionId, StopKind, TenantId, Timestamp, TurnId, TurnState,
+    Cost, Fence, Message, MessageStatus, NewMessage, Resolution, Seq, SessionId, StopKind, TenantId, Timestamp, TurnId,
+    TurnState,
 };
 use herma_store::{Append, Commit, Committed, Lease, Revision, StoreError, TurnOutcome, Version};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -13,6 +14,7 @@ use crate::admissions::AdmittedTurn;
 use crate::failure::{StoreResult, Translate};
 use crate::histories::HistoryColumns;
 use crate::instance::Instance;
+use crate::rows::ConversationState;
 use crate::tables::{self, TurnColumns, insert_message};
 use crate::takeover::clear_journal;
 use crate::{admissions, approvals, recalls, rows, title};
@@ -101,6 +103,13 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
         recalls::write(connection, lease, recall)?;
     }
     instance.end(lease);
+    if let Some(AdmittedTurn { state, name: Some(name), resolution, .. }) = admitted {
+        let fence = lease.fence.0;
+        let state = ConversationState { version, fence, last_fence: fence, next_seq: last_seq + 1, ..state };
+        // The name under which a conversation was made leads to its head.
+        let resolution = if resolution == Resolution::Created { Resolution::Head } else { resolution };
+        instance.lookups.put(name, resolution, state);
+    }
     let revision = Revision::after_turn(lease.fence, changes);
     Ok(Committed { version: Version(version), revision, messages })
 }
@@ -120,15 +129,15 @@ fn insert_ended(
         tenant_pk: lease.tenant.0,
         id: lease.id.uuid().into_bytes(),
         conversation_pk: lease.conversation,
-        session_pk: admitted.head,
+        session_pk: admitted.state.head,
         api: admitted.api,
         state: TurnState::Completed.as_str(),
         fence: lease.fence.0,
         owner: admitted.owner,
         resolution: admitted.resolution.as_str(),
         fingerprint: &admitted.fingerprint,
-        first_seq: Some(admitted.next_seq),
-        answer_seq: Some(admitted.next_seq + 1),
+        first_seq: Some(admitted.state.next_seq),
+        answer_seq: Some(admitted.state.next_seq + 1),
         last_seq: Some(last_seq),
         model: finish.model.as_deref(),
         finish_reason: Some(finish.reason.as_str()),
@@ -142,8 +151,9 @@ fn insert_ended(
         ..TurnColumns::default()
     };
     tables::insert(connection, &columns.with_usage(finish.usage).with_response(admitted.response.as_ref()))?;
-    let (seq, message) = (admitted.next_seq, &admitted.message);
-    insert_message(connection, admitted.head, seq, lease.turn, lease.attempt, message, admitted.created_at).map(drop)
+    let (seq, message) = (admitted.state.next_seq, &admitted.message);
+    insert_message(connection, admitted.state.head, seq, lease.turn, lease.attempt, message, admitted.created_at)
+        .map(drop)
 }
 
 /// Writes steps of a turn that continues, or changes nothing. Their streamed output is removed from the journal.
@@ -223,12 +233,12 @@ impl LeasedConversation {
     /// That of a turn that is not written out: its message takes a place, and its admission a version.
     fn of(admitted: &AdmittedTurn) -> Self {
         Self {
-            session: admitted.head,
-            seq: admitted.next_seq + 1,
-            version: admitted.version + 2,
-            changes: admitted.changes,
-            last_turn: admitted.last_turn,
-            session_key: admitted.session_key.clone(),
+            session: admitted.state.head,
+            seq: admitted.state.next_seq + 1,
+            version: admitted.state.version + 2,
+            changes: admitted.state.changes,
+            last_turn: Fence(admitted.state.last_fence),
+            session_key: admitted.state.facts.session_key.as_ref().map(|key| key.as_str().to_owned()),
         }
     }
 

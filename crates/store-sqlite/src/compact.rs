@@ -3,8 +3,6 @@
 //! No message is copied or moved. The summary is a new message, and the compaction becomes the base of the head
 //! session.
 
-use std::sync::Arc;
-
 use herma_model::alias::Namespace;
 use herma_model::compaction::{CompactionAction, CompactionOutcome};
 use herma_model::provenance::CompactionMode;
@@ -206,5 +204,5 @@ pub(crate) fn compacted(connection: &Connection, conversation: i64, key: i64) ->
     let what = ConversationEvent::Compacted { compaction_id: record.id, action: record.action, mode: record.mode };
     events::record(connection, conversation, &state.facts, what, record.created_at)?;
     let (version, revision) = (Version(state.version), state.revision());
-    Ok(Box::new(Compacted { record, version, revision, facts: Arc::new(state.facts) }))
+    Ok(Box::new(Compacted { record, version, revision, facts: state.facts }))
 }

@@ -1,5 +1,7 @@
 //! Makes a conversation, continues it in a new session, and removes one whose first turn was retracted.
 
+use std::sync::Arc;
+
 use herma_model::alias::Namespace;
 use herma_model::{
     Alias, ConversationEvent, ConversationFacts, ConversationId, CreatorKind, EndReason, ParentRelation, SessionFacts,
@@ -133,7 +135,7 @@ pub(crate) fn make(connection: &Connection, draft: &ConversationDraft<'_>) -> St
         provisional: false,
         head,
         has_admission: false,
-        facts,
+        facts: Arc::new(facts),
     })
 }
 

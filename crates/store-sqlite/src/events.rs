@@ -22,17 +22,20 @@ pub(crate) fn record(
     let is_gone = matches!(what, ConversationEvent::Deleted);
     let data = serde_json::to_string(&what.of(facts));
     let data = data.map_err(|error| StoreError::Unavailable(format!("an event is no JSON: {error}")))?;
+    // Two statements, because RETURNING fills a temporary table.
     let (tenant, number, forgotten): (i64, i64, i64) = connection
         .prepare_cached(
-            "UPDATE tenants SET event_count = event_count + 1,
-             events_forgotten = max(events_forgotten, event_count + 1 - ?2)
-             WHERE pk = (SELECT tenant_pk FROM conversations WHERE pk = ?1)
-             RETURNING pk, event_count, events_forgotten",
+            "SELECT t.pk, t.event_count + 1, max(t.events_forgotten, t.event_count + 1 - ?2)
+             FROM conversations c JOIN tenants t ON t.pk = c.tenant_pk WHERE c.pk = ?1",
         )
-        .and_then(|mut update| {
+        .and_then(|mut select| {
             let kept = KEPT_EVENTS as i64;
-            update.query_row([conversation, kept], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+            select.query_row([conversation, kept], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
         })
+        .translated()?;
+    connection
+        .prepare_cached("UPDATE tenants SET event_count = ?2, events_forgotten = ?3 WHERE pk = ?1")
+        .and_then(|mut update| update.execute([tenant, number, forgotten]))
         .translated()?;
     connection
         .prepare_cached(

@@ -23,6 +23,7 @@ use uuid::Uuid;
 use self::live::LiveTurns;
 use crate::admissions::AdmittedTurn;
 use crate::failure::{StoreResult, Translate};
+use crate::lookups::Lookups;
 use crate::renewals::{Clock, RENEWAL, Renewal, Renewals};
 use crate::retry;
 
@@ -47,6 +48,8 @@ pub(crate) struct Instance {
     pub(crate) live: LiveTurns,
     /// Turns of this process that are rows of `admissions`, by their row key. Some may have been written out since.
     pub(crate) admitted: HashMap<i64, AdmittedTurn>,
+    /// Conversations whose next turn need not look them up.
+    pub(crate) lookups: Lookups,
     /// Other owners of live turns, by their key, as this process last saw them.
     watched: HashMap<i64, WatchedOwner>,
 }
@@ -91,6 +94,7 @@ impl Instance {
             registered: None,
             live: LiveTurns::default(),
             admitted: HashMap::new(),
+            lookups: Lookups::default(),
             watched: HashMap::new(),
         }
     }
@@ -178,6 +182,7 @@ impl Instance {
     /// Returns to `mark` after a job or a transaction was rolled back.
     pub(crate) fn restore(&mut self, mark: Mark) {
         self.live.undo(mark.live);
+        self.lookups.forget();
         match (mark.renewal, &mut self.registered) {
             (Some((renewal, stored)), Some(registered)) => (registered.renewal, registered.stored) = (renewal, stored),
             _ => self.unregister(),

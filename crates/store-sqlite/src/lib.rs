@@ -41,6 +41,7 @@ mod ledger;
 mod lineage;
 mod list;
 mod listing;
+mod lookups;
 mod maintenance;
 mod memories;
 mod messages;

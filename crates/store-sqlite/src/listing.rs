@@ -1,7 +1,7 @@
 //! Rows of conversations and sessions, as lists show them.
 
 use std::ops::ControlFlow;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use herma_model::alias::Namespace;
 use herma_model::{Alias, EditorSettings, EndReason, KeyScope, SessionFacts, Timestamp, ToolMode};
@@ -171,7 +171,7 @@ fn read(sessions: &mut Sessions<'_>, row: &Row<'_>) -> rusqlite::Result<Conversa
         revision: state.revision(),
         session: state.facts.head.clone(),
         running: state.running.is_some(),
-        facts: Arc::new(state.facts),
+        facts: state.facts,
         title: row.get(AT)?,
         source: rows::text(row, AT + 1)?,
         metadata: rows::optional_text(row, AT + 2)?,

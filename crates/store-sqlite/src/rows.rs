@@ -75,6 +75,7 @@ pub(crate) fn sees(keys: &KeyScope, row: &Row<'_>, column: usize) -> rusqlite::R
 }
 
 /// A conversation and its head.
+#[derive(Clone)]
 pub(crate) struct ConversationState {
     pub(crate) key: i64,
     pub(crate) version: i64,
@@ -92,7 +93,7 @@ pub(crate) struct ConversationState {
     /// Whether a turn has the lease that is not written out, so that nothing else here shows it. Known only if
     /// [`crate::snapshot::load`] has read the state.
     pub(crate) has_admission: bool,
-    pub(crate) facts: ConversationFacts,
+    pub(crate) facts: Arc<ConversationFacts>,
 }
 
 impl ConversationState {

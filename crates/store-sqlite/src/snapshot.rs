@@ -150,7 +150,7 @@ impl<'c> Sessions<'c> {
             provisional: row.get(15)?,
             last_fence: row.get(16)?,
             changes: row.get(17)?,
-            facts: rows::facts(row, 10, head, root, previous)?,
+            facts: Arc::new(rows::facts(row, 10, head, root, previous)?),
         })
     }
 }
@@ -234,7 +234,7 @@ pub(crate) fn read(
         ended: state.ended,
         history,
         recall,
-        facts: Arc::new(state.facts),
+        facts: state.facts,
     }))
 }
 

@@ -19,7 +19,8 @@ pub(crate) fn set(connection: &Connection, conversation: i64, title: Option<&str
         .translated()
 }
 
-/// Sets a made title, unless the conversation has one or a client removed it. Returns whether it was set.
+/// Sets a made title, unless the conversation has one or a client removed it. Returns whether it was set. The caller
+/// sets the time of the change.
 pub(crate) fn make(connection: &Connection, conversation: i64, title: &MadeTitle, now: Timestamp) -> StoreResult<bool> {
     let (title, is_excerpt) = match title {
         MadeTitle::FirstWords(title) => (title, true),
@@ -27,10 +28,10 @@ pub(crate) fn make(connection: &Connection, conversation: i64, title: &MadeTitle
     };
     let titled = connection
         .prepare_cached(
-            "UPDATE conversations SET title = ?2, title_is_excerpt = ?3, updated_at = max(updated_at, ?4) WHERE pk = ?1
-             AND title IS NULL AND nameless = 0",
+            "UPDATE conversations SET title = ?2, title_is_excerpt = ?3 WHERE pk = ?1 AND title IS NULL
+             AND nameless = 0",
         )
-        .and_then(|mut update| update.execute(params![conversation, title, is_excerpt, now.0]))
+        .and_then(|mut update| update.execute(params![conversation, title, is_excerpt]))
         .translated()?;
     if titled == 1 {
         let facts = snapshot::load(connection, conversation)?.facts;
@@ -64,6 +65,12 @@ pub(crate) fn make_for(
     title: &MadeTitle,
     now: Timestamp,
 ) -> StoreResult<bool> {
-    let key = usage::key_of(connection, tenant, conversation)?;
-    key.map_or(Ok(false), |key| make(connection, key, title, now))
+    let Some(key) = usage::key_of(connection, tenant, conversation)? else { return Ok(false) };
+    if !make(connection, key, title, now)? {
+        return Ok(false);
+    }
+    connection
+        .execute("UPDATE conversations SET updated_at = max(updated_at, ?2) WHERE pk = ?1", [key, now.0])
+        .translated()?;
+    Ok(true)
 }

@@ -144,7 +144,7 @@ fn read(connection: &Connection, row: &Row<'_>, id: TurnId) -> rusqlite::Result<
             })
         })
         .transpose()?;
-    let facts = Arc::new(Sessions::of(connection)?.state(row)?.facts);
+    let facts = Sessions::of(connection)?.state(row)?.facts;
     let record = TurnRecord {
         id,
         state,

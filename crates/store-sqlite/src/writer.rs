@@ -135,6 +135,7 @@ impl Writer {
             live: Arc::clone(&live),
             erasures: Arc::clone(&erasures),
             syncs,
+            ran: Vec::new(),
         };
         let (queue, work_came) = (Mutex::default(), Condvar::new());
         let shared = Arc::new(Shared { queue, work_came, write_connection: Mutex::new(Some(write_connection)) });

@@ -44,6 +44,8 @@ pub(super) struct WriteConnection {
     pub(super) live: Arc<AtomicUsize>,
     pub(super) erasures: Arc<Erasures>,
     pub(super) syncs: Sender<Vec<Callback>>,
+    /// An empty buffer for the jobs of a transaction that can run again.
+    pub(super) ran: Vec<Work>,
 }
 
 impl WriteConnection {
@@ -94,7 +96,7 @@ impl WriteConnection {
     fn transact_whole(&mut self, batch: &mut VecDeque<Work>, before: Mark, syncing: Syncing) {
         let began = Instant::now();
         let mut finished = Finished::default();
-        let mut repeatable = Vec::new();
+        let mut repeatable = std::mem::take(&mut self.ran);
         let mut undoing = Undoing::All;
         let mut intact = Ok(());
         while let Some(work) = batch.pop_front() {
@@ -129,6 +131,7 @@ impl WriteConnection {
                 Run::Repeatable(mut run) => self.in_savepoint(|connection, instance| run(connection, instance)),
                 Run::Once(run) => {
                     undoing = Undoing::Each;
+                    self.instance.lookups.forget();
                     self.in_savepoint(run)
                 }
             };
@@ -137,6 +140,8 @@ impl WriteConnection {
                 break;
             }
         }
+        repeatable.clear();
+        self.ran = repeatable;
         let Finished { kept, durable, undone } = finished;
         let committed = intact.and_then(|()| self.execute("COMMIT"));
         for finish in undone {

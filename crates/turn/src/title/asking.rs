@@ -41,7 +41,8 @@ pub fn request(asked: Option<&Payload>, answered: &str) -> Vec<Payload> {
 
 /// The user's own text in a message. If the message has no text at all, the kinds of its parts.
 fn quotation(payload: &Payload) -> String {
-    let text = line::visible(&text_of(payload));
+    let text = text_of(payload);
+    let text = line::visible(&text);
     let said = injected::without(&text).trim();
     if !said.is_empty() {
         return said.to_owned();

@@ -1,5 +1,7 @@
 //! From any text to one line of at most [`LONGEST`] characters.
 
+use std::borrow::Cow;
+
 /// Longest title, in characters.
 pub const LONGEST: usize = 60;
 /// Whole sentences with fewer characters say too little to be a title.
@@ -27,8 +29,12 @@ const PAIRS: [(&str, &str); 12] = [
 const MARKERS: [&str; 8] = ["> ", "- ", "* ", "+ ", "• ", "[ ] ", "[x] ", "[X] "];
 
 /// A text without invisible characters. Every kind of line end becomes a line feed, other white space becomes a space.
-pub(super) fn visible(text: &str) -> String {
-    text.replace("\r\n", "\n").chars().filter_map(visible_character).collect()
+pub(super) fn visible(text: &str) -> Cow<'_, str> {
+    // Most texts have nothing to replace, and a message may be long.
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n')) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.replace("\r\n", "\n").chars().filter_map(visible_character).collect())
 }
 
 fn visible_character(character: char) -> Option<char> {

@@ -63,7 +63,8 @@ pub(super) fn end(writer: &mut Writer, role: Role, identity: Identity<'_>, calls
         payload: Payload::from_json(&*json),
         extra: None,
         digest: identity.digest(),
-        calls: Arc::from(calls),
+        // An empty default shares its memory with all others.
+        calls: if calls.is_empty() { Arc::default() } else { Arc::from(calls) },
     }
 }
 

@@ -76,8 +76,9 @@ impl Frames for ChatFrames {
     }
 
     fn text(&mut self, run: &TextRun, out: &mut Vec<u8>) {
-        out.extend(self.role().into_iter().flatten());
-        out.extend(self.texts.before_text().into_iter().flat_map(|piece| chat::delta_chunk(&self.head(), &piece)));
+        let separator = self.texts.before_text();
+        let before = self.role().into_iter().chain(separator.map(|piece| chat::delta_chunk(&self.head(), &piece)));
+        before.for_each(|frame| out.extend_from_slice(&frame));
         chat::write_text_chunks(&self.head(), run, out);
     }
 

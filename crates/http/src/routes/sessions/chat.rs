@@ -107,7 +107,7 @@ impl Frames for SessionChatFrames {
         let Some(events) = &mut self.events else { return };
         let now = now();
         let separator = self.texts.before_text().into_iter().flat_map(|delta| events.delta(&delta, now));
-        out.extend(separator.flatten());
+        separator.for_each(|frame| out.extend_from_slice(&frame));
         run.pieces().for_each(|piece| out.extend_from_slice(&events.text(piece, now)));
     }
 
