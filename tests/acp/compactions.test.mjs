@@ -142,3 +142,25 @@ test("a summary that fails is told as a failed compaction, and the turn goes on"
   assert.deepEqual(compactionsOf(updates).map(({ status }) => status), ["in_progress", "completed"]);
   assert.notEqual(compactionsOf(updates)[0].compactionId, begun.compactionId);
 });
+
+test("two compactions in one turn are told apart", async (t) => {
+  const store = await startStore(t);
+  const editor = await store.connect({ window: 2 * SMALL_WINDOW });
+  const { sessionId } = await editor.create();
+  for (let number = 1; number < 11; number++) await editor.prompt(sessionId, `turn ${number}: ${LONG_TEXT}`);
+  // The turn begins with one, and the model server says that the context is still too long.
+  const { stopReason, updates } = await editor.prompt(sessionId, `[too long] ${LONG_TEXT}`);
+  assert.equal(stopReason, "end_turn");
+  const one = ["compaction_update", "compaction_update", "session_info_update", "usage_update"];
+  assert.deepEqual(kinds(updates).slice(0, 9), [...one, ...one, "agent_message_chunk"]);
+  const [first, second] = updates.filter(({ _meta }) => _meta).map(provenance);
+  assert.deepEqual([first.compressionDepth, second.compressionDepth], [1, 2]);
+  assert.equal(second.previousHermesSessionId, first.currentHermesSessionId);
+  const compactions = compactionsOf(updates);
+  assert.deepEqual(compactions.map(({ status }) => status), ["in_progress", "completed", "in_progress", "completed"]);
+  assert.equal(new Set(compactions.map(({ compactionId }) => compactionId)).size, 2);
+  const later = await store.connect();
+  await later.load(sessionId);
+  const done = compactions.filter(({ status }) => status === "completed");
+  assert.deepEqual(compactionsOf(later.of(sessionId)), done);
+});

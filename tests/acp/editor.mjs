@@ -43,6 +43,12 @@ export async function startStore(t, config) {
   return {
     model,
     project,
+    /** Changes the configuration, for agents that start from now on. */
+    configure: (toml) => writeFile(join(data, "herma.toml"), toml),
+    /** Starts `herma serve` on the same store. */
+    serve: () => serve(data, model),
+    /** The output of another command on the same store. */
+    herma: (...args) => run(HERMA_BIN, [...args, "--data", data]),
     /** Starts an agent on the store, and connects an editor to it. */
     connect: async (settings = {}) => {
       const editor = await connect({ data, records, project, model, ...settings });
@@ -52,13 +58,13 @@ export async function startStore(t, config) {
   };
 }
 
-async function connect({ data, records, project, model, window, answer, ...settings }) {
+async function connect({ data, records, project, model, window, answer, environment, ...settings }) {
   const { sdk = stable, capabilities = SHOWS_COMPACTIONS } = settings;
   const kept = Object.entries(process.env).filter(([name]) => !name.startsWith("HERMA_"));
   const variables = { HERMA_DATA: data, HERMA_UPSTREAM: model.baseURL, HERMA_MODEL: "scripted" };
   if (window) variables.HERMA_CONTEXT_WINDOW = String(window);
   const agent = spawn(PYTHON, [join(HERE, "record.py"), records, HERMA_BIN, "acp"], {
-    env: { ...Object.fromEntries(kept), ...variables },
+    env: { ...Object.fromEntries(kept), ...variables, ...environment },
     stdio: ["pipe", "pipe", "inherit"],
   });
   const ended = once(agent, "exit");
@@ -122,6 +128,34 @@ async function connect({ data, records, project, model, window, answer, ...setti
 
 const prompt = (said) => (typeof said === "string" ? [{ type: "text", text: said }] : said);
 
+/** `herma serve` on a free port, and how it is asked. */
+async function serve(data, model) {
+  const args = ["serve", "--listen", "127.0.0.1:0", "--data", data, "--upstream", model.baseURL, "--model", "scripted"];
+  const server = spawn(HERMA_BIN, args, {
+    env: { PATH: process.env.PATH, HERMA_API_KEY: "test-key" },
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  const ended = once(server, "exit");
+  const lines = createInterface({ input: server.stderr });
+  const origin = await new Promise((resolve) => {
+    lines.on("line", (line) => line.startsWith("herma listening on ") && resolve(line.split(" ").at(-1)));
+  });
+  const ask = async (path, more) => {
+    const headers = { authorization: "Bearer test-key", "content-type": "application/json" };
+    const answer = await fetch(`${origin}${path}`, { headers, ...more });
+    assert.ok(answer.ok, `${path}: ${answer.status}`);
+    return answer.json();
+  };
+  return {
+    get: (path) => ask(path),
+    post: (path, body) => ask(path, { method: "POST", body: JSON.stringify(body) }),
+    close: async () => {
+      server.kill("SIGTERM");
+      await ended;
+    },
+  };
+}
+
 /** The configuration of an MCP server with a tool that adds two numbers, and that asks. */
 export function withTools() {
   const command = JSON.stringify(PYTHON);
@@ -159,6 +193,7 @@ async function run(command, args) {
   child.stdout.on("data", (part) => (said += part));
   const [status] = await once(child, "close");
   assert.equal(status, 0, said);
+  return said;
 }
 
 /** Where a session comes from, as an answer, a row or an update says. */

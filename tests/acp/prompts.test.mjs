@@ -88,6 +88,40 @@ test("a cancel while a summary is made is told as a cancelled compaction", async
   assert.equal(provenance(row).compactionCount, 0);
 });
 
+test("closing a session ends its prompts", async (t) => {
+  const store = await startStore(t);
+  const editor = await store.connect();
+  const { sessionId } = await editor.create();
+  const asked = [editor.ask(sessionId, "one [hold]"), editor.ask(sessionId, "two")];
+  await store.model.has("one");
+  assert.deepEqual(await editor.request("session/close", { sessionId }), {});
+  for (const { stopReason } of await Promise.all(asked)) assert.equal(stopReason, "cancelled");
+  await store.model.release();
+});
+
+test("a prompt that waits can be taken back without ending the running one", async (t) => {
+  const store = await startStore(t);
+  const editor = await store.connect();
+  const { sessionId } = await editor.create();
+  const running = editor.ask(sessionId, "one [hold]");
+  const abort = new AbortController();
+  const waiting = refusal(editor.ask(sessionId, "two", { cancellationSignal: abort.signal }));
+  await store.model.has("one");
+  abort.abort();
+  assert.equal((await waiting).code, -32800);
+  await store.model.release();
+  assert.equal((await running).stopReason, "end_turn");
+  assert.equal((await store.model.shown()).length, 1, "the model was never asked the second one");
+});
+
+test("a prompt that the model cannot be shown is refused", async (t) => {
+  const editor = await (await startStore(t)).connect();
+  const { sessionId } = await editor.create();
+  for (const prompt of [[], [{ type: "audio", mimeType: "audio/wav", data: "aGVsbG8=" }]]) {
+    assert.equal((await refusal(editor.ask(sessionId, prompt))).code, -32602);
+  }
+});
+
 test("a failed model call has the code of the HTTP API, and the session goes on", async (t) => {
   const store = await startStore(t);
   const editor = await store.connect({ window: SMALL_WINDOW });

@@ -110,6 +110,8 @@ class Connection:
         self._open = {"client": {}, "agent": {}}
         # Sessions whose turn an earlier connection has begun. It goes on when its question is answered.
         self._taken_up = set()
+        # Sessions that both sides know: the client has named them, or the agent has answered with them.
+        self._known = set()
         # Lines that are no request at all. The agent answers those with an error and without an id.
         self._refusals_due = []
 
@@ -147,6 +149,7 @@ class Connection:
     def _note(self, method, params):
         """A question without a prompt belongs to a turn of an earlier connection. The next prompt ends that turn."""
         session = params.get("sessionId")
+        self._known.add(session)
         if method == "session/request_permission" and not self._is_open("session/prompt", session):
             self._taken_up.add(session)
         elif method == "session/prompt":
@@ -172,6 +175,7 @@ class Connection:
             faults = [*faults, "no request has this id"]
         else:
             method, _, wrong = self._open[OTHER_SIDE[side]].pop(identifier)
+            self._known.add((message.get("result") or {}).get("sessionId"))
             if error is None:
                 faults = faults + self._protocol.typed(side, method, "Response", message.get("result"))
                 faults += [f"the request is accepted, but: {fault}" for fault in wrong]
@@ -183,6 +187,8 @@ class Connection:
     def _update(self, line, params):
         """What a turn does is told while its prompt is not answered, and what a session was, while it is loaded."""
         session, kind = params["sessionId"], params["update"]["sessionUpdate"]
+        if session not in self._known:
+            self._fault("agent", line, "the client does not know the session yet")
         is_open = self._is_open("session/prompt", session) or self._is_open("session/load", session)
         if kind in OF_A_TURN and not is_open and session not in self._taken_up:
             self._fault("agent", line, "no prompt and no load is open")

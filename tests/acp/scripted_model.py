@@ -14,6 +14,10 @@ from urllib.parse import unquote
 
 # Words of a user's last message that decide the answer.
 HOLD, FAIL, THINK, HARMFUL, LONG = "[hold]", "[fail]", "[think]", "[harmful]", "[long]"
+# The first time, the model says that the context is too long.
+TOO_LONG = "[too long]"
+# In the first message: the model never has enough of the tool.
+AGAIN = "[again]"
 # Words that decide about the summary of a conversation that has them.
 HOLD_SUMMARY, NO_SUMMARY = "[hold summary]", "[no summary]"
 # `use files__echo {"text": "x"}` calls that tool, if it is offered.
@@ -56,6 +60,9 @@ class Model:
         asked = [request["body"]["messages"] for request in self.seen]
         return [messages for messages in asked if SUMMARISED not in text(messages[-1])]
 
+    def _is_first_time(self):
+        return sum(TOO_LONG in text(messages[-1]) for messages in self.shown()) == 1
+
     def take(self, headers, body):
         with self._arrived:
             self.seen.append({"headers": headers, "body": body})
@@ -70,13 +77,17 @@ class Model:
             return None if NO_SUMMARY in said else ({"content": f"Summary {number}: they counted."}, "stop")
         if HOLD in said:
             self._held.acquire(timeout=PATIENCE)
-        if FAIL in said:
+        if FAIL in said or (TOO_LONG in said and self._is_first_time()):
             return None
         if HARMFUL in said:
             return {"content": "No."}, "content_filter"
         if LONG in said:
             return {"content": "And so on and so"}, "length"
-        asked = ASKED_CALL.search(said) if body["messages"][-1]["role"] == "user" else None
+        if AGAIN in text(body["messages"][0]):
+            # It calls the tool that the first message names, as long as it is offered one and may.
+            said = text(body["messages"][0])
+        may_call = body["messages"][-1]["role"] == "user" or AGAIN in said
+        asked = ASKED_CALL.search(said) if may_call and body.get("tool_choice") != "none" else None
         offered = {tool["function"]["name"] for tool in body.get("tools", ())}
         if asked and asked[1] in offered:
             call = {"name": asked[1], "arguments": asked[2]}
@@ -145,7 +156,8 @@ def _handler(model):
             model.take(dict(self.headers), body)
             answered = model.answer(body)
             if answered is None:
-                self.send(400, "application/json", json.dumps({"error": {"message": "not now"}}))
+                code = "context_length_exceeded" if TOO_LONG in text(body["messages"][-1]) else "not_now"
+                self.send(400, "application/json", json.dumps({"error": {"message": "no", "code": code}}))
                 return
             message, finish = answered
             usage = _usage(body, message)

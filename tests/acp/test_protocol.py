@@ -32,6 +32,7 @@ class Checker(unittest.TestCase):
             "no message": [("agent", "a panic")],
             "no object": [("agent", "[]")],
             "no request has this id": [("agent", ANSWERED)],
+            "the client does not know the session yet": [("agent", said())],
             "no prompt and no load is open": [("client", ASKED), ("agent", ANSWERED), ("agent", said())],
             "'tired' is not valid": [("client", ASKED), ("agent", {"id": 1, "result": {"stopReason": "tired"}})],
             "Unevaluated properties are not allowed ('hermes'": [("client", ASKED), ("agent", said(hermes={}))],

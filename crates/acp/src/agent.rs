@@ -122,7 +122,12 @@ pub async fn serve(
             Some(_) = tasks.others.join_next() => {}
             line = input.recv() => match line {
                 None => break true,
-                Some(line) => receive(&agent, line, &mut tasks).await,
+                // The editor may not read, so that an answer waits.
+                Some(line) => tokio::select! {
+                    biased;
+                    () = &mut stop => break true,
+                    () = receive(&agent, line, &mut tasks) => {}
+                },
             },
         }
     };
@@ -209,6 +214,8 @@ fn begin(
     let task = async move {
         let handling = agent.handle(&method, params.as_deref(), &mut place);
         let handled = AssertUnwindSafe(handling).catch_unwind().await.unwrap_or_else(|_| Err(defect()));
+        // They may be large, and the answer may have to wait until the editor reads.
+        drop(params);
         let (result, then, questions) = match handled {
             Ok(Answered { result, then, questions }) => (Ok(result), then, questions),
             Err(error) => (Err(error), Vec::new(), None),

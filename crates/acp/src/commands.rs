@@ -9,6 +9,7 @@ use crate::agent::Agent;
 use crate::compactions::{CompactionTeller, Unmade};
 use crate::content::{chunk, text_block};
 use crate::error::{of_gateway, of_session};
+use crate::in_flight::StopSignal;
 use crate::schema::{
     AvailableCommand, AvailableCommandInput, AvailableCommandsUpdate, ConfigOptionUpdate, ContentBlock, Error,
     SessionUpdate, UnstructuredCommandInput,
@@ -57,16 +58,20 @@ impl Command {
 }
 
 impl Agent {
-    /// Carries out a command, and shows its outcome as a message that is not stored.
+    /// Carries out a command, and shows its outcome as a message that is not stored. One that is stopped shows nothing.
     pub(crate) async fn command(
         &self,
         session: &OpenSession,
         row: &ConversationRow,
         command: Command,
+        stop: &mut StopSignal,
     ) -> Result<(), Error> {
         let Command { name, rest } = command;
         let text = match name {
-            "compact" => self.compact(session, row).await?,
+            "compact" => match self.compact(session, row, stop).await? {
+                Some(text) => text,
+                None => return Ok(()),
+            },
             "branch" => {
                 let title = (!rest.is_empty()).then_some(rest);
                 let made = self.branch(&session.id, session.alias.clone(), title, None).await?;
@@ -83,9 +88,16 @@ impl Agent {
         Ok(())
     }
 
-    async fn compact(&self, session: &OpenSession, row: &ConversationRow) -> Result<String, Error> {
+    /// Compacts the conversation. `None` if that was stopped.
+    async fn compact(
+        &self,
+        session: &OpenSession,
+        row: &ConversationRow,
+        stop: &mut StopSignal,
+    ) -> Result<Option<String>, Error> {
         let model = row.editor.model.as_deref();
         let (begun, mut begins) = watch::channel(None);
+        let (cancel, cancelled) = watch::channel(false);
         let request = CompactionRequest {
             principal: self.principal.clone(),
             alias: session.alias.clone(),
@@ -93,13 +105,20 @@ impl Agent {
             model: model.map(str::to_owned),
             expected: None,
             begun: Some(begun),
+            cancelled: Some(cancelled),
         };
         let mut teller = CompactionTeller { agent: self, session, model, begun: None };
         let compacting = self.gateway.compact(request);
         tokio::pin!(compacting);
+        let mut stopped = None;
         let outcome = loop {
             let id = tokio::select! {
                 biased;
+                cause = stop.stopped_after(stopped) => {
+                    stopped = Some(cause);
+                    cancel.send_replace(true);
+                    continue;
+                }
                 Ok(()) = begins.changed() => *begins.borrow_and_update(),
                 outcome = &mut compacting => break outcome,
             };
@@ -111,12 +130,16 @@ impl Agent {
             Ok(compacted) => {
                 teller.made(compacted.record.id, &compacted.facts).await;
                 let sizes = compacted.record.sizes;
-                Ok(format!("Compacted: about {} tokens became {}.", sizes.before, sizes.after))
+                Ok(Some(format!("Compacted: about {} tokens became {}.", sizes.before, sizes.after)))
+            }
+            Err(_) if stopped.is_some() => {
+                teller.unmade(Unmade::Cancelled).await;
+                Ok(None)
             }
             Err(error) => {
                 teller.unmade(Unmade::Failed).await;
                 match &error {
-                    GatewayError::Conflict(_) => Ok(format!("Nothing was changed: {error}.")),
+                    GatewayError::Conflict(_) => Ok(Some(format!("Nothing was changed: {error}."))),
                     error => Err(of_session(&session.id, error)),
                 }
             }

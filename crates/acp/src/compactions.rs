@@ -10,7 +10,7 @@ use herma_wire::chat::shown_text;
 use crate::agent::Agent;
 use crate::content::text_block;
 use crate::provenance::provenance_meta;
-use crate::schema::{CompactionStatus, CompactionUpdate, SessionInfoUpdate, SessionUpdate, UsageUpdate};
+use crate::schema::{CompactionStatus, CompactionUpdate, Cost, SessionInfoUpdate, SessionUpdate, UsageUpdate};
 use crate::session::OpenSession;
 
 /// How many rows of the ledger are looked at for a compaction that was just made.
@@ -75,8 +75,16 @@ impl CompactionTeller<'_> {
         let Agent { gateway, principal, editor, .. } = self.agent;
         let Ok(size) = gateway.context_size(principal, &self.session.alias, self.model).await else { return };
         if let Some(window) = size.window {
-            editor.update(&self.session.id, SessionUpdate::UsageUpdate(UsageUpdate::new(size.used, window))).await;
+            let usage = UsageUpdate::new(size.used, window).cost(self.cost().await);
+            editor.update(&self.session.id, SessionUpdate::UsageUpdate(usage)).await;
         }
+    }
+
+    /// What the session has cost, if the currency of the prices is set.
+    async fn cost(&self) -> Option<Cost> {
+        let currency = self.agent.gateway.settings().currency.clone()?;
+        let cost = self.agent.find(&self.session.id).await.ok()?.cost?;
+        Some(Cost::new(cost.units(), currency))
     }
 
     async fn tell(&self, update: CompactionUpdate) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use herma_gateway::{CallRef, FrontDoorTools};
+use herma_gateway::{CallRef, FrontDoorTools, SessionCallEnd};
 use herma_tools::{Approval, CallEnd, Tool};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -33,6 +33,9 @@ pub(crate) const TERMINAL: &str = "terminal";
 const FILE_LIMIT: Duration = Duration::from_secs(60);
 /// How long it may take to read the text that a write replaces, which is only shown.
 const OLD_TEXT_LIMIT: Duration = Duration::from_secs(5);
+
+/// The longest text that is stored because a write replaced it, in bytes. Without it, a replay shows no change.
+const MOST_OLD_TEXT: usize = 256 * 1024;
 
 /// The editor's tools for one session.
 pub(crate) struct EditorTools {
@@ -61,14 +64,14 @@ impl FrontDoorTools for EditorTools {
         offered.map(|(_, name, description, schema, read_only)| tool(name, description, &schema, read_only)).collect()
     }
 
-    fn call<'a>(&'a self, call: CallRef, tool: &'a Tool, arguments: &'a str) -> BoxFuture<'a, CallEnd> {
+    fn call<'a>(&'a self, call: CallRef, tool: &'a Tool, arguments: &'a str) -> BoxFuture<'a, SessionCallEnd> {
         Box::pin(async move {
             let id = tool_call_id(call.message, &call.call);
             match &*tool.tool {
-                READ => self.read(arguments).await,
+                READ => self.read(arguments).await.into(),
                 WRITE => self.write(&id, arguments).await,
-                TERMINAL => self.run(&id, arguments).await,
-                name => CallEnd::NotMade(format!("the editor has no tool '{name}'")),
+                TERMINAL => self.run(&id, arguments).await.into(),
+                name => CallEnd::NotMade(format!("the editor has no tool '{name}'")).into(),
             }
         })
     }
@@ -137,6 +140,13 @@ pub(crate) fn joined(cwd: &Path, path: &str) -> PathBuf {
     cwd.join(path)
 }
 
+/// A stored write as the change that it made. `old` is the text that it replaced, empty if the file was new.
+pub(crate) fn stored_change(cwd: &Path, json: &str, old: &str) -> Option<ToolCallContent> {
+    let Write { path, content } = arguments(json).ok()?;
+    let old = (!old.is_empty()).then(|| old.to_owned());
+    Some(ToolCallContent::Diff(Diff::new(joined(cwd, &path), content).old_text(old)))
+}
+
 /// The end of a call that the editor refused.
 pub(crate) fn refused(error: &crate::schema::Error) -> CallEnd {
     CallEnd::Result { text: format!("The editor refused: {}", error.message), is_error: true }
@@ -157,16 +167,26 @@ impl EditorTools {
         }
     }
 
-    async fn write(&self, id: &str, json: &str) -> CallEnd {
+    async fn write(&self, id: &str, json: &str) -> SessionCallEnd {
         let Write { path, content } = match arguments(json) {
             Ok(write) => write,
-            Err(end) => return end,
+            Err(end) => return end.into(),
         };
         if self.board.content(id).is_none() {
             let diff = self.diff(&path, &content).await;
             self.show(id, diff).await;
         }
-        let request = WriteTextFileRequest::new(self.session.clone(), joined(&self.cwd, &path), content);
+        let end = self.write_file(&path, content).await;
+        let old_text = match self.board.content(id) {
+            Some(ToolCallContent::Diff(diff)) => Some(diff.old_text.unwrap_or_default()),
+            _ => None,
+        };
+        let old_text = old_text.filter(|old| old.len() <= MOST_OLD_TEXT);
+        SessionCallEnd { end, old_text: old_text.map(Arc::from) }
+    }
+
+    async fn write_file(&self, path: &str, content: String) -> CallEnd {
+        let request = WriteTextFileRequest::new(self.session.clone(), joined(&self.cwd, path), content);
         let answer = timeout(FILE_LIMIT, self.editor.ask::<IgnoredAny>(method::WRITE_TEXT_FILE, &request));
         match answer.await {
             Ok(Ok(_)) => CallEnd::Result { text: format!("{path} was written."), is_error: false },

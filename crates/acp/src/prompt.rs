@@ -28,8 +28,11 @@ impl Agent {
         }
         let (session, row) = self.opened(&request.session_id).await?;
         if let Some(command) = Command::of(&request.prompt) {
-            self.command(&session, &row, command).await?;
-            return Ok(Answered::new(&PromptResponse::new(StopReason::EndTurn)));
+            self.command(&session, &row, command, &mut place.stop).await?;
+            return match place.stop.cause() {
+                Some(cause) => stopped(cause),
+                None => Ok(Answered::new(&PromptResponse::new(StopReason::EndTurn))),
+            };
         }
         let mut turn = self.turn_request(&session, &row, &request.prompt)?;
         turn.options.memory = memory_use(request.meta.as_ref())?;

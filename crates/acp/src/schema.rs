@@ -5,7 +5,7 @@ pub(crate) use agent_client_protocol::v1::schema::Content as ToolContent;
 pub(crate) use agent_client_protocol::v1::schema::{
     AgentCapabilities, AuthenticateResponse, AvailableCommand, AvailableCommandInput, AvailableCommandsUpdate,
     CancelNotification, CancelRequestNotification, ClientCapabilities, CloseSessionRequest, CloseSessionResponse,
-    CompactionStatus, CompactionUpdate, ConfigOptionUpdate, ContentBlock, ContentChunk, CreateTerminalRequest,
+    CompactionStatus, CompactionUpdate, ConfigOptionUpdate, ContentBlock, ContentChunk, Cost, CreateTerminalRequest,
     CreateTerminalResponse, DeleteSessionRequest, DeleteSessionResponse, Diff, EmbeddedResourceResource, EnvVariable,
     Error, ErrorCode, ForkSessionRequest, ForkSessionResponse, ImageContent, Implementation, InitializeRequest,
     InitializeResponse, KillTerminalRequest, ListSessionsRequest, ListSessionsResponse, LoadSessionRequest,

@@ -10,6 +10,7 @@ use herma_wire::own_tools::{CallEvent, CallEvents, CallResult, MadeCall, made_ca
 use crate::call_board::CallBoard;
 use crate::call_view::CallView;
 use crate::content::text_block;
+use crate::editor_tools::stored_change;
 use crate::schema::{
     SessionUpdate, ToolCall, ToolCallContent, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields, ToolContent,
 };
@@ -58,7 +59,7 @@ impl ToolCalls {
             CallEvent::Started(call) => Some(self.begun(&call, ToolCallStatus::InProgress)),
             CallEvent::Ended(call, result) => {
                 let id = self.id(&call);
-                let content = self.final_content(&id, &result);
+                let content = self.final_content(&id, &call, &result);
                 self.board.forget(&id);
                 if self.told.contains(&id) {
                     let fields = ToolCallUpdateFields::new().status(status(&result)).content(content);
@@ -119,9 +120,10 @@ impl ToolCalls {
     }
 
     /// A terminal shows the result itself, and a change is its own result. All else is shown as text.
-    fn final_content(&self, id: &str, result: &CallResult) -> Vec<ToolCallContent> {
+    fn final_content(&self, id: &str, call: &MadeCall, result: &CallResult) -> Vec<ToolCallContent> {
         let text = || ToolCallContent::Content(ToolContent::new(text_block(&result.text)));
-        match self.board.content(id) {
+        let stored = || stored_change(&self.cwd, &call.arguments, result.old_text.as_deref()?);
+        match self.board.content(id).or_else(stored) {
             Some(terminal @ ToolCallContent::Terminal(_)) => vec![terminal],
             Some(change) if result.is_done() => vec![change],
             Some(_) | None => vec![text()],

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use herma_gateway::{Finished, GatewayError, Lent, Progress, SessionView, TurnEvent, TurnHandle};
 use herma_model::turn::FailureCode;
-use herma_model::{ApprovalChoice, FinishReason, Message, OwnCall, Step, TurnId};
+use herma_model::{ApprovalChoice, FinishReason, Message, MessageId, OwnCall, Step, TurnId};
 
 use herma_store::TurnRecord;
 use herma_wire::own_tools::made_calls;
@@ -23,7 +23,7 @@ use crate::tool_calls::{ToolCalls, tool_call_id};
 /// Tells the editor of a turn.
 pub(crate) struct TurnTeller<'a> {
     agent: &'a Arc<Agent>,
-    session: &'a OpenSession,
+    session: &'a Arc<OpenSession>,
     compactions: CompactionTeller<'a>,
     /// The message that the model says. `None` before the turn has begun.
     speech: Option<Speech>,
@@ -35,13 +35,15 @@ pub(crate) struct TurnTeller<'a> {
     was_parked: bool,
     /// How many further steps the editor knows already. Nothing is told before the last of them.
     known: usize,
+    /// The last message that the editor knows of a parked turn. Its calls wait for the person.
+    asking: Option<MessageId>,
     /// The turn may ask, and go on with the session's tools after that.
     _lent: Lent,
 }
 
 impl<'a> TurnTeller<'a> {
     /// Tells of a turn from its beginning. `model` is the one whose window counts.
-    pub(crate) fn new(agent: &'a Arc<Agent>, session: &'a OpenSession, model: Option<&'a str>) -> Self {
+    pub(crate) fn new(agent: &'a Arc<Agent>, session: &'a Arc<OpenSession>, model: Option<&'a str>) -> Self {
         Self {
             agent,
             session,
@@ -52,6 +54,7 @@ impl<'a> TurnTeller<'a> {
             turn: None,
             was_parked: false,
             known: 0,
+            asking: None,
             _lent: agent.gateway.lend_tools(session.conversation, Arc::clone(&session.tools)),
         }
     }
@@ -60,6 +63,7 @@ impl<'a> TurnTeller<'a> {
     pub(crate) fn knowing(mut self, parked: &TurnRecord) -> Self {
         self.turn = Some(parked.id);
         self.was_parked = true;
+        self.asking = parked.said().next_back().map(|message| message.id);
         self.known = parked.steps.iter().filter(|step| step.compaction().is_none()).count();
         self
     }
@@ -165,7 +169,9 @@ impl<'a> TurnTeller<'a> {
             let updates = speech.rest(&message.said);
             self.tell(updates).await;
         }
-        if let Step::Said(message) = step {
+        if let Step::Said(message) = step
+            && (self.known == 0 || self.asking == Some(message.id))
+        {
             self.prepare_questions(message).await;
         }
         let calls = self.calls.step(step);
@@ -200,6 +206,7 @@ impl<'a> TurnTeller<'a> {
         self.agent.editor.updates(&self.session.id, speech.rest(&finished.message.said)).await;
         self.compactions.usage().await;
         self.agent.tell_title(self.session).await;
+        self.agent.tell_title_when_made(self.session);
         self.agent.gateway.delivered(finished.tenant, finished.turn);
         PromptResponse::new(self.stop_reason(finished))
     }
@@ -232,6 +239,17 @@ impl<'a> TurnTeller<'a> {
 }
 
 impl Agent {
+    /// Tells the editor the title that a model is asked for, if one is. Returns at once.
+    fn tell_title_when_made(self: &Arc<Self>, session: &Arc<OpenSession>) {
+        if self.gateway.makes_title(session.conversation) {
+            let (agent, session) = (Arc::clone(self), Arc::clone(session));
+            self.in_background(async move {
+                agent.gateway.title_settled(session.conversation).await;
+                agent.tell_title(&session).await;
+            });
+        }
+    }
+
     /// Tells the editor the conversation's title, if it is new.
     pub(crate) async fn tell_title(&self, session: &OpenSession) {
         let Ok(row) = self.find(&session.id).await else { return };

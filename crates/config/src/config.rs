@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::error::ConfigError;
 use crate::page::Page;
 use crate::reading::section::Section;
 use crate::sections::admission::AdmissionConfig;
@@ -81,41 +80,47 @@ impl Config {
         }
     }
 
-    pub(crate) fn read(
-        document: &mut Section,
-        data_dir: PathBuf,
-        api_key: Option<Secret>,
-    ) -> Result<Self, ConfigError> {
-        Ok(Self {
+    /// Reads all sections. A section that cannot be used is noted in the document, and has its defaults here.
+    pub(crate) fn read(document: &mut Section, data_dir: PathBuf, api_key: Option<Secret>) -> Self {
+        let default = Self::defaults(&data_dir);
+        Self {
             api_key,
-            server: document.within("server", ServerConfig::read)?,
-            store: document.within("store", |section| StoreConfig::read(section, &data_dir))?,
-            upstream: document.within("upstream", UpstreamConfig::read)?,
-            models: document.within("models", ModelsConfig::read)?,
-            compaction: document.within("compaction", CompactionConfig::read)?,
-            responses: document.within("responses", ResponsesConfig::read)?,
-            titles: document.within("titles", TitlesConfig::read)?,
-            admission: document.within("admission", AdmissionConfig::read)?,
-            memory: document.within("memory", MemoryConfig::read)?,
-            tools: document.within("tools", ToolsConfig::read)?,
-            budgets: document.within("budgets", BudgetsConfig::read)?,
-            jobs: document.within("jobs", JobsConfig::read)?,
-            retention: document.within("retention", RetentionConfig::read)?,
-            telemetry: document.within("telemetry", TelemetryConfig::read)?,
+            server: document.section("server", default.server, ServerConfig::read),
+            store: document.section("store", default.store, |section| StoreConfig::read(section, &data_dir)),
+            upstream: document.section("upstream", default.upstream, UpstreamConfig::read),
+            models: document.section("models", default.models, ModelsConfig::read),
+            compaction: document.section("compaction", default.compaction, CompactionConfig::read),
+            responses: document.section("responses", default.responses, ResponsesConfig::read),
+            titles: document.section("titles", default.titles, TitlesConfig::read),
+            admission: document.section("admission", default.admission, AdmissionConfig::read),
+            memory: document.section("memory", default.memory, MemoryConfig::read),
+            tools: document.section("tools", default.tools, ToolsConfig::read),
+            budgets: document.section("budgets", default.budgets, BudgetsConfig::read),
+            jobs: document.section("jobs", default.jobs, JobsConfig::read),
+            retention: document.section("retention", default.retention, RetentionConfig::read),
+            telemetry: document.section("telemetry", default.telemetry, TelemetryConfig::read),
             data_dir,
-        })
+        }
     }
 
-    /// The effective configuration as commented TOML that can be loaded again. Secrets are left out.
+    /// What differs from the defaults, as commented TOML that can be loaded again. Secrets are left out, and settings of
+    /// features that are not there yet.
     pub fn to_toml(&self) -> String {
+        self.page().differing_from(&Self::defaults(&self.data_dir).page())
+    }
+
+    /// Every setting, as commented TOML that can be loaded again. Those that have their default are comments.
+    pub fn to_whole_toml(&self) -> String {
+        self.page().whole(&Self::defaults(&self.data_dir).page())
+    }
+
+    fn page(&self) -> Page {
         let mut page = Page::default();
-        page.comment("The configuration in force. Flags go before HERMA_* variables, those before herma.toml.");
-        page.comment(&format!("Data directory: {:?}", self.data_dir));
         if self.api_key.is_some() {
             page.comment("HERMA_API_KEY is set");
         }
         self.server.write(&mut page);
-        self.store.write(&mut page);
+        self.store.write(&mut page, &self.data_dir);
         self.upstream.write(&mut page);
         self.models.write(&mut page);
         self.compaction.write(&mut page);
@@ -128,6 +133,6 @@ impl Config {
         self.jobs.write(&mut page);
         self.retention.write(&mut page);
         self.telemetry.write(&mut page);
-        page.into_text()
+        page
     }
 }

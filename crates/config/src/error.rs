@@ -98,10 +98,31 @@ pub enum ConfigError {
     /// Each setting is allowed, but not together with the other.
     #[error("{0}")]
     Conflict(String),
+    /// There are several mistakes; at least two, none of them this variant.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Several(Vec<ConfigError>),
     /// No data directory was given and none can be derived.
     #[error("no data directory: {missing} is not set; name one with --data or HERMA_DATA")]
     NoDataDirectory {
         /// The environment variable that would have named it.
         missing: &'static str,
     },
+}
+
+impl ConfigError {
+    /// One error for all mistakes. `None` if there is no mistake.
+    pub(crate) fn of_all(mut mistakes: Vec<Self>) -> Option<Self> {
+        match mistakes.len() {
+            0 | 1 => mistakes.pop(),
+            _ => Some(Self::Several(mistakes)),
+        }
+    }
+
+    /// Each mistake by itself.
+    pub fn mistakes(&self) -> &[Self] {
+        match self {
+            Self::Several(mistakes) => mistakes,
+            mistake => std::slice::from_ref(mistake),
+        }
+    }
 }

@@ -2,42 +2,67 @@
 
 use std::fmt::Write as _;
 
+use crate::loading::notices;
 use crate::reading::path::quoted;
 use crate::values::base_url::BaseUrl;
 use crate::values::secret::REDACTED;
 
-/// TOML text that is being written.
+/// Settings in the order in which they are written.
 #[derive(Default)]
 pub(crate) struct Page {
-    text: String,
+    /// What stands before the first table.
+    preface: String,
+    tables: Vec<Table>,
+}
+
+/// A table with its settings.
+#[derive(PartialEq)]
+struct Table {
+    /// Its path, as TOML writes it.
+    path: String,
+    about: String,
+    entries: Vec<Entry>,
+}
+
+/// A setting, or a comment in the place of one.
+#[derive(PartialEq)]
+struct Entry {
+    /// The path of its table, a dot, and its key.
+    path: String,
+    about: String,
+    /// The setting as TOML.
+    line: String,
+    /// Whether the setting has a value. Otherwise it is written as a comment.
+    is_set: bool,
 }
 
 impl Page {
-    /// Writes a comment, one line for each line of the text.
+    /// Writes a comment before the first table.
     pub(crate) fn comment(&mut self, about: &str) {
-        for line in about.lines() {
-            self.line(format_args!("# {line}"));
-        }
+        comment(&mut self.preface, about);
     }
 
     /// Begins a table.
     pub(crate) fn heading(&mut self, path: &[&str], about: &str) {
-        self.text.push('\n');
-        self.comment(about);
         let path: Vec<_> = path.iter().map(|part| quoted(part)).collect();
-        self.line(format_args!("[{}]", path.join(".")));
+        self.tables.push(Table { path: path.join("."), about: about.to_owned(), entries: Vec::new() });
     }
 
     /// Writes a setting that has a value.
     pub(crate) fn set(&mut self, key: &str, value: impl Into<toml::Value>, about: &str) {
-        self.comment(about);
-        self.line(format_args!("{} = {}", quoted(key), value.into()));
+        self.entry(key, &value.into(), about, true);
     }
 
     /// Writes a setting that has no value as a comment that shows how to give it one.
     pub(crate) fn unset(&mut self, key: &str, example: impl Into<toml::Value>, about: &str) {
-        self.comment(about);
-        self.line(format_args!("# {} = {}", quoted(key), example.into()));
+        self.entry(key, &example.into(), about, false);
+    }
+
+    fn entry(&mut self, key: &str, value: &toml::Value, about: &str, is_set: bool) {
+        let Some(table) = self.tables.last_mut() else { return };
+        let line = format!("{} = {value}", quoted(key));
+        let path = format!("{}.{key}", table.path);
+        table.entries.push(Entry { path, about: about.to_owned(), line, is_set });
     }
 
     /// Writes a setting if it has a value, else as [`Page::unset`] does.
@@ -62,22 +87,75 @@ impl Page {
         self.unset(key, if is_set { REDACTED } else { "…" }, about);
     }
 
-    /// Names the keys of a table of secrets in a comment.
-    pub(crate) fn secrets<'a>(&mut self, key: &str, names: impl Iterator<Item = &'a String>) {
+    /// Names the keys of a table of secrets in comments.
+    pub(crate) fn secrets<'a>(&mut self, key: &str, names: impl Iterator<Item = &'a String>, about: &str) {
+        let mut about = about.to_owned();
         for name in names {
-            self.comment(&format!("{key}.{} = {}", quoted(name), toml::Value::from(REDACTED)));
+            let Some(table) = self.tables.last_mut() else { return };
+            let line = format!("{key}.{} = {}", quoted(name), toml::Value::from(REDACTED));
+            let path = format!("{}.{key}", table.path);
+            table.entries.push(Entry { path, about: std::mem::take(&mut about), line, is_set: false });
         }
     }
 
-    /// The whole text.
-    pub(crate) fn into_text(self) -> String {
-        self.text
+    /// The tables and settings that are not on the other page.
+    pub(crate) fn differing_from(&self, defaults: &Self) -> String {
+        let mut text = self.preface.clone();
+        for table in &self.tables {
+            let default = defaults.table(&table.path);
+            let differs = |entry: &&Entry| default.is_none_or(|default| !default.entries.contains(entry));
+            let entries: Vec<&Entry> = table.entries.iter().filter(is_there).filter(differs).collect();
+            if default.is_none() || !entries.is_empty() {
+                table.write(&mut text, entries.into_iter().map(|entry| (entry, entry.is_set)));
+            }
+        }
+        text
     }
 
-    fn line(&mut self, line: std::fmt::Arguments<'_>) {
-        // Writing to a String cannot fail.
-        let _ = writeln!(self.text, "{line}");
+    /// All tables and settings. Those that are on the other page too become comments.
+    pub(crate) fn whole(&self, defaults: &Self) -> String {
+        let mut text = self.preface.clone();
+        for table in &self.tables {
+            let default = defaults.table(&table.path);
+            let is_default = |entry: &Entry| default.is_some_and(|default| default.entries.contains(entry));
+            let mut entries = table.entries.iter().filter(is_there).peekable();
+            if entries.peek().is_some() {
+                table.write(&mut text, entries.map(|entry| (entry, entry.is_set && !is_default(entry))));
+            }
+        }
+        text
     }
+
+    fn table(&self, path: &str) -> Option<&Table> {
+        self.tables.iter().find(|table| table.path == path)
+    }
+}
+
+impl Table {
+    /// Writes the table with some of its entries, each as a setting or as a comment.
+    fn write<'a>(&self, text: &mut String, entries: impl Iterator<Item = (&'a Entry, bool)>) {
+        text.push('\n');
+        comment(text, &self.about);
+        line(text, format_args!("[{}]", self.path));
+        for (entry, is_set) in entries {
+            comment(text, &entry.about);
+            line(text, format_args!("{}{}", if is_set { "" } else { "# " }, entry.line));
+        }
+    }
+}
+
+/// Whether the feature of a setting is there.
+fn is_there(entry: &&Entry) -> bool {
+    !notices::is_not_yet(&entry.path)
+}
+
+fn comment(text: &mut String, about: &str) {
+    about.lines().for_each(|about| line(text, format_args!("# {about}")));
+}
+
+fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "{line}");
 }
 
 /// A size or count as a TOML integer.

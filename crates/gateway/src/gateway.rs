@@ -143,21 +143,41 @@ impl Gateway {
 
     /// Takes a turn. It runs on a task of its own, even if no client listens.
     pub fn submit(self: &Arc<Self>, request: TurnRequest) -> Result<TurnHandle, GatewayError> {
+        let (handle, turn) = self.take(request)?;
+        tokio::spawn(turn);
+        Ok(handle)
+    }
+
+    /// Takes a turn that runs while its listener waits for an event, and on a task of its own once the listener is
+    /// dropped. That saves a task for each turn. It is for listeners that do nothing but wait: a listener that waits
+    /// for its client's socket would hold up the turn.
+    pub fn submit_to_listener(self: &Arc<Self>, request: TurnRequest) -> Result<TurnHandle, GatewayError> {
+        let (handle, turn) = self.take(request)?;
+        Ok(handle.driving(turn))
+    }
+
+    fn take(
+        self: &Arc<Self>,
+        request: TurnRequest,
+    ) -> Result<(TurnHandle, impl Future<Output = ()> + Send + use<>), GatewayError> {
         let place = self.place()?;
         let key_turn = self.key_turns.begin(&request.caller.principal)?;
-        self.submit_in(request, Some((place, key_turn)))
+        self.take_in(request, Some((place, key_turn)))
     }
 
     /// Takes a turn that another turn has delegated. It needs no place of its own, because the other turn waits for it.
     pub(crate) fn submit_child(self: &Arc<Self>, request: TurnRequest) -> Result<TurnHandle, GatewayError> {
-        self.submit_in(request, None)
+        let (handle, turn) = self.take_in(request, None)?;
+        tokio::spawn(turn);
+        Ok(handle)
     }
 
-    fn submit_in(
+    /// A listener of the turn, and the turn itself.
+    fn take_in(
         self: &Arc<Self>,
         mut request: TurnRequest,
         place: Option<(OwnedSemaphorePermit, Option<KeyTurn>)>,
-    ) -> Result<TurnHandle, GatewayError> {
+    ) -> Result<(TurnHandle, impl Future<Output = ()> + Send + use<>), GatewayError> {
         if self.settings.resolve_model(request.options.model.as_deref()).name.is_empty() {
             return Err(GatewayError::no_model());
         }
@@ -170,10 +190,10 @@ impl Gateway {
         let handle = TurnHandle::new(&log, stop.clone(), request.options.on_disconnect).counted_by(Arc::clone(&count));
         let gateway = Arc::clone(self);
         let live = LiveTurn { log, stop };
-        tokio::spawn(async move {
+        let turn = async move {
             let log = Arc::clone(&live.log);
             gateway.join_parallel_calls(&mut request).await;
-            // On the heap: a spawned future is moved several times.
+            // On the heap: this future is moved several times before it runs.
             let driving = Box::pin(gateway.drive(&request, live, stopped));
             let driven = std::panic::AssertUnwindSafe(driving).catch_unwind().await;
             drop(place);
@@ -189,8 +209,8 @@ impl Gateway {
             if let Some(end) = log.last() {
                 count.see(&end);
             }
-        });
-        Ok(handle)
+        };
+        Ok((handle, turn))
     }
 
     /// A place below the limit of live turns. A drain waits until it is dropped.

@@ -84,4 +84,4 @@ pub use session_view::session_object;
 pub use sessions::{Names, NewFork, NewSession, Origin, Sessions};
 pub use settings::{CompactionSettings, Settings, Titling};
 pub use titles::TitlesAsked;
-pub use tools::{BuiltIn, CallRef, DelegateSettings, FrontDoorTools, Lent, SessionTools, ToolSettings};
+pub use tools::{BuiltIn, CallRef, DelegateSettings, FrontDoorTools, Lent, SessionCallEnd, SessionTools, ToolSettings};

@@ -4,6 +4,7 @@
 //! process that gets the last answer resumes the turn, under a new lease. A process that finds a parked turn whose
 //! questions are all answered or too old resumes it as well, so an answer is never lost with its process.
 
+use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -216,10 +217,16 @@ impl Gateway {
     }
 
     /// Denies questions that were asked too long ago, and resumes turns whose questions are all answered.
-    pub(crate) async fn look_after_parked_turns(self: &Arc<Self>) -> Result<(), StoreError> {
+    ///
+    /// `seen` has those of the last look. A turn is resumed at the second look: the process that got the last answer
+    /// goes first, because it may lend tools to the turn.
+    async fn look_after_parked_turns(self: &Arc<Self>, seen: &mut HashSet<TurnId>) -> Result<(), StoreError> {
         let now = mint::now();
         let asked_before = now.minus(self.settings.tools.approval_timeout);
-        for turn in self.store.parked_turns(asked_before, now).await? {
+        let complete: HashSet<TurnId> = self.store.parked_turns(asked_before, now).await?.into_iter().collect();
+        let again: Vec<TurnId> = complete.intersection(seen).copied().collect();
+        *seen = complete;
+        for turn in again {
             self.resume(turn).await?;
         }
         Ok(())
@@ -230,14 +237,15 @@ impl Gateway {
 pub(crate) fn start(gateway: &Arc<Gateway>) {
     let gateway = Arc::downgrade(gateway);
     tokio::spawn(async move {
+        let mut seen = HashSet::new();
         for round in 1_u32.. {
             tokio::time::sleep(LOOK_EVERY).await;
             let Some(gateway) = gateway.upgrade() else { return };
             let offers_nothing = gateway.settings.tools.offer_nothing() && gateway.lent_tools.is_empty();
-            if offers_nothing && round % LOOK_SELDOM != 0 {
+            if offers_nothing && seen.is_empty() && round % LOOK_SELDOM != 0 {
                 continue;
             }
-            if let Err(error) = gateway.look_after_parked_turns().await {
+            if let Err(error) = gateway.look_after_parked_turns(&mut seen).await {
                 tracing::warn!(%error, "parked turns could not be looked after");
             }
         }

@@ -1,5 +1,7 @@
 //! What a front door asks for and what it gets.
 
+use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use herma_model::alias::Namespace;
@@ -10,6 +12,7 @@ use herma_model::{
 use herma_store::{ClientConnection, ExpectedRevision, NewResponse, TurnPolicy};
 use herma_turn::Stop;
 use herma_wire::client_tools::ClientTools;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::counters::TurnCount;
@@ -273,7 +276,7 @@ impl ConversationRef {
     pub fn name(&self) -> Option<Arc<str>> {
         match self {
             Self::New | Self::ByHistory | Self::Stateless => None,
-            Self::Named { alias, .. } => Some(Arc::from(alias.as_str())),
+            Self::Named { alias, .. } => Some(alias.shared()),
             Self::After(response) => Some(Arc::from(response.to_string())),
         }
     }
@@ -287,12 +290,29 @@ pub struct TurnHandle {
     on_disconnect: OnDisconnect,
     /// Counts the turn, if this listener asked for it.
     count: Option<Arc<TurnCount>>,
+    /// The turn itself, if it runs while this listener waits.
+    driven: Option<DrivenTurn>,
     ended: bool,
+}
+
+/// A turn that its listener drives.
+struct DrivenTurn(Pin<Box<dyn Future<Output = ()> + Send>>);
+
+impl fmt::Debug for DrivenTurn {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("DrivenTurn")
+    }
 }
 
 impl TurnHandle {
     pub(crate) fn new(log: &Arc<TurnLog>, stop: watch::Sender<Option<Stop>>, on_disconnect: OnDisconnect) -> Self {
-        Self { events: log.subscribe(), stop, on_disconnect, count: None, ended: false }
+        Self { events: log.subscribe(), stop, on_disconnect, count: None, driven: None, ended: false }
+    }
+
+    /// Has the turn run while this listener waits.
+    pub(crate) fn driving(mut self, turn: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.driven = Some(DrivenTurn(Box::pin(turn)));
+        self
     }
 
     /// Has the listener report the turn's end to this count.
@@ -303,14 +323,34 @@ impl TurnHandle {
 
     /// The next event. After the final event this future never resolves. Cancel-safe.
     pub async fn next(&mut self) -> TurnEvent {
-        let event = self.events.next().await;
+        let event = match &mut self.driven {
+            None => self.events.next().await,
+            Some(DrivenTurn(turn)) => tokio::select! {
+                biased;
+                () = turn => {
+                    self.driven = None;
+                    self.events.next().await
+                }
+                event = self.events.next() => event,
+            },
+        };
         self.saw(&event);
         event
     }
 
     /// The same, and also that a compaction has begun. Cancel-safe.
     pub async fn progress(&mut self) -> Progress {
-        let progress = self.events.progress().await;
+        let progress = match &mut self.driven {
+            None => self.events.progress().await,
+            Some(DrivenTurn(turn)) => tokio::select! {
+                biased;
+                () = turn => {
+                    self.driven = None;
+                    self.events.progress().await
+                }
+                progress = self.events.progress() => progress,
+            },
+        };
         if let Progress::Event(event) = &progress {
             self.saw(event);
         }
@@ -341,6 +381,10 @@ impl Drop for TurnHandle {
     fn drop(&mut self) {
         if !self.ended && self.on_disconnect == OnDisconnect::Cancel {
             self.cancel();
+        }
+        let runtime = Handle::try_current();
+        if let (Some(DrivenTurn(turn)), Ok(runtime)) = (self.driven.take(), runtime) {
+            runtime.spawn(turn);
         }
     }
 }

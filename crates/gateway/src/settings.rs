@@ -51,6 +51,8 @@ pub struct Settings {
     pub context_window: Option<u32>,
     /// Models with names of their own.
     pub models: Models,
+    /// The currency of all prices. `None` if it is not set, or not the same for all.
+    pub currency: Option<String>,
     /// When and how histories are summarised.
     pub compaction: CompactionSettings,
     /// How conversations without a title get one.
@@ -136,6 +138,7 @@ mod tests {
             default_model: "fast".to_owned(),
             context_window: Some(8_000),
             models: models.into_iter().map(|(name, model)| (name.to_owned(), model)).collect(),
+            currency: None,
             compaction: CompactionSettings {
                 mode: None,
                 threshold: 0.75,

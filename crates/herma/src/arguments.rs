@@ -69,7 +69,13 @@ pub(crate) struct Common {
     /// The database, as sqlite:PATH [variable: HERMA_STORE] [default: herma.db in the data directory]
     #[arg(long, global = true, value_name = "URL")]
     store: Option<String>,
+    /// Log more, on stderr [variable: HERMA_LOG, for a filter of your own]
+    #[arg(long, short, global = true)]
+    verbose: bool,
 }
+
+/// What `--verbose` logs.
+const VERBOSE: &str = "info,herma=debug";
 
 impl Common {
     /// These flags as words of a command line.
@@ -81,7 +87,8 @@ impl Common {
 
     /// Adds these flags to those of a command.
     pub(crate) fn over(self, other: Overrides) -> Overrides {
-        Overrides { data: self.data, config_file: self.config, store: self.store, ..other }
+        let log = self.verbose.then(|| VERBOSE.to_owned());
+        Overrides { data: self.data, config_file: self.config, store: self.store, log, ..other }
     }
 }
 
@@ -124,14 +131,104 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: KeysCommand,
     },
-    /// Show the configuration in force, as a herma.toml
-    #[command(
-        after_help = "Examples:\n  herma config > herma.toml      begin a configuration file\n\nSecrets are left out."
-    )]
-    Config,
+    /// Write a copy of the whole store to a file, also while it is in use
+    #[command(after_help = BACKUP_HELP)]
+    Backup(BackupFlags),
+    /// Make a copy the store again
+    #[command(after_help = RESTORE_HELP)]
+    Restore(RestoreFlags),
+    /// Show what is configured otherwise than by default, as a herma.toml
+    #[command(after_help = CONFIG_HELP)]
+    Config(ConfigFlags),
     /// Check data directory, store, keys, port and model server, and say what to do
     #[command(after_help = "Exit code 1 if there is a problem; warnings alone are 0.")]
     Doctor(PrintFlags),
+    /// Print completions for a shell
+    #[command(after_help = COMPLETIONS_HELP)]
+    Completions(CompletionsFlags),
+    /// Print the manual page, or write one for every command
+    #[command(after_help = MAN_HELP)]
+    Man(ManFlags),
+}
+
+const BACKUP_HELP: &str = "\
+Examples:
+  herma backup ~/herma-2026-05-01.db
+  herma restore ~/herma-2026-05-01.db --data /tmp/copy      look at it elsewhere
+
+The copy has all conversations and the keys of all tenants, as they are at this moment. A running
+server goes on. Not in it: herma.toml, the plain text of the first key, and the history of the line
+editor.";
+
+/// Flags of `backup`.
+#[derive(Args)]
+pub(crate) struct BackupFlags {
+    /// File to write
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Write over a file that is there
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+const RESTORE_HELP: &str = "\
+Examples:
+  herma restore ~/herma-2026-05-01.db
+  herma restore ~/herma-2026-05-01.db --force      a store that is there is put aside
+
+No process may use the store meanwhile. The file is checked first, and stays as it is.";
+
+/// Flags of `restore`.
+#[derive(Args)]
+pub(crate) struct RestoreFlags {
+    /// What `herma backup` wrote
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Put a store that is there aside
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+const CONFIG_HELP: &str = "\
+Examples:
+  herma config                          what differs from the defaults
+  herma config --all > herma.toml       begin a file: every setting, the defaults as comments
+
+Secrets are left out.";
+
+/// Flags of `config`.
+#[derive(Args)]
+pub(crate) struct ConfigFlags {
+    /// Every setting; those that have their default are comments
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
+const COMPLETIONS_HELP: &str = "\
+Examples:
+  herma completions bash > ~/.local/share/bash-completion/completions/herma
+  herma completions zsh > ~/.zfunc/_herma      with `fpath+=~/.zfunc` before `compinit` in ~/.zshrc
+  herma completions fish > ~/.config/fish/completions/herma.fish";
+
+/// Flags of `completions`.
+#[derive(Args)]
+pub(crate) struct CompletionsFlags {
+    /// Shell that reads them
+    #[arg(value_name = "SHELL")]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+const MAN_HELP: &str = "\
+Examples:
+  herma man | man -l -                          read it
+  herma man --output ~/.local/share/man/man1    write herma.1, herma-serve.1 and so on";
+
+/// Flags of `man`.
+#[derive(Args)]
+pub(crate) struct ManFlags {
+    /// Directory to write a page for every command to
+    #[arg(long, short, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 const SERVE_HELP: &str = "\
@@ -154,6 +251,9 @@ pub(crate) struct ServeFlags {
     /// Where to listen; port 0 picks a free one [variable: HERMA_LISTEN] [default: 127.0.0.1:8642]
     #[arg(long, value_name = "HOST:PORT")]
     listen: Option<String>,
+    /// Port to listen on, for this machine alone: the same as --listen 127.0.0.1:PORT
+    #[arg(long, value_name = "PORT", conflicts_with = "listen")]
+    port: Option<u16>,
     /// Model server, any that speaks the OpenAI API [variable: HERMA_UPSTREAM] [default: the offline model answers]
     #[arg(long, value_name = "BASE_URL")]
     upstream: Option<String>,
@@ -172,7 +272,7 @@ impl ServeFlags {
     /// The flags as overrides of the configuration.
     pub(crate) fn into_overrides(self) -> Overrides {
         Overrides {
-            listen: self.listen,
+            listen: self.listen.or_else(|| self.port.map(|port| format!("127.0.0.1:{port}"))),
             upstream: self.upstream,
             model: self.model,
             context_window: self.context_window,

@@ -30,7 +30,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     }
     if let Some(error) = error.downcast_ref::<ConfigError>() {
         // The message already includes its source.
-        output::note(&format!("error: {error}"));
+        error.mistakes().iter().for_each(|mistake| output::note(&format!("error: {mistake}")));
         return ExitCode::from(MISUSE);
     }
     output::note(&format!("error: {error:#}"));

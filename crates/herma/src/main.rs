@@ -2,16 +2,17 @@
 //!
 //! - [`arguments`]: the command line and its help.
 //! - [`setup`]: builds configuration, store, model server and gateway settings.
-//! - [`serve`], [`acp`], [`chat`], [`sessions`], [`memory`], [`tools`], [`import`], [`keys`], [`config`], [`doctor`]: one
-//!   command each.
+//! - [`serve`], [`acp`], [`chat`], [`sessions`], [`memory`], [`tools`], [`import`], [`keys`], [`backup`], [`config`],
+//!   [`doctor`], [`manual`]: one command each.
 //! - [`output`], [`terminal`], [`text_width`], [`local_time`], [`markdown`], [`table`], [`progress`], [`excerpt`],
-//!   [`tool_lines`], [`next_command`], [`logging`], [`failure`], [`signals`]: shared by the commands, for the terminal
-//!   and the operating system.
+//!   [`tool_lines`], [`next_command`], [`listening`], [`logging`], [`failure`], [`signals`]: shared by the commands, for
+//!   the terminal and the operating system.
 //!
 //! No rule about conversations is here. Answers go to stdout, everything else to stderr.
 
 mod acp;
 mod arguments;
+mod backup;
 mod chat;
 mod config;
 mod doctor;
@@ -19,8 +20,10 @@ mod excerpt;
 mod failure;
 mod import;
 mod keys;
+mod listening;
 mod local_time;
 mod logging;
+mod manual;
 mod markdown;
 mod memory;
 mod next_command;
@@ -61,8 +64,12 @@ fn main() -> ExitCode {
         Command::Keys { command: KeysCommand::Create(flags) } => keys::create::run(common, &flags),
         Command::Keys { command: KeysCommand::List(flags) } => keys::list::run(common, &flags),
         Command::Keys { command: KeysCommand::Revoke(flags) } => keys::revoke::run(common, &flags),
-        Command::Config => config::run(common),
+        Command::Backup(flags) => backup::back_up(common, &flags),
+        Command::Restore(flags) => backup::restore(common, &flags),
+        Command::Config(flags) => config::run(common, &flags),
         Command::Doctor(flags) => doctor::run(common, &flags),
+        Command::Completions(flags) => manual::completions(&flags),
+        Command::Man(flags) => manual::pages(&flags),
     };
     outcome.unwrap_or_else(|error| failure::report(&error))
 }

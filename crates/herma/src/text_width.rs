@@ -34,6 +34,20 @@ pub(crate) fn padded(text: &str, width: usize) -> String {
     format!("{text}{}", " ".repeat(width.saturating_sub(columns(text))))
 }
 
+/// The words of a text in lines of at most `width` columns. A word that is wider has a line of its own.
+pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().filter(|line| line.is_empty() || columns(line) + 1 + columns(word) <= width);
+        match line {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) => line.push_str(&format!(" {word}")),
+            None => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,5 +62,7 @@ mod tests {
         assert_eq!(shortened("Oslo in May", 8), "Oslo in…");
         assert_eq!(shortened("Oslo", 0), "");
         assert_eq!(padded("オ", 4), "オ  ");
+        assert_eq!(wrapped("one two  three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("a wide-word b", 4), ["a", "wide-word", "b"]);
     }
 }

@@ -52,7 +52,12 @@ pub(crate) fn turn_request(
 /// Submits a turn, and notes its model for the request log.
 pub(crate) fn submit(app: &Shared, request: TurnRequest, dialect: Dialect) -> Result<TurnHandle, ApiError> {
     Notes::current().model(app.gateway.settings().resolve_model(request.options.model.as_deref()).name);
-    app.gateway.submit(request).map_err(dialect.error_mapper())
+    // A whole answer is waited for without a pause. A stream waits for its client's socket too.
+    let submitted = match request.options.streaming {
+        true => app.gateway.submit(request),
+        false => app.gateway.submit_to_listener(request),
+    };
+    submitted.map_err(dialect.error_mapper())
 }
 
 /// Waits for the whole answer of a turn.

@@ -52,6 +52,11 @@ impl Alias {
         &self.0
     }
 
+    /// The name as text that is shared, not copied.
+    pub fn shared(&self) -> Arc<str> {
+        Arc::clone(&self.0)
+    }
+
     /// Whether a client may give this name to something new. It may not if the name has the form of Herma's own ids or
     /// begins with `conv_`. Such a name can only lead to something that exists.
     pub fn may_be_created(&self) -> bool {

@@ -130,6 +130,9 @@ pub struct CallEnd {
     /// The call, if an earlier turn made it: then the result does not stand beside it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<EarlierCall>,
+    /// The text that the call replaced, if it changed a file. Front doors show it; the model does not see it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub old_text: Option<Arc<str>>,
 }
 
 /// A call that ended an earlier turn, because a person had to be asked.
@@ -146,7 +149,7 @@ pub struct EarlierCall {
 impl CallEnd {
     /// An end that took no time, without a question.
     pub const fn at_once(status: CallStatus) -> Self {
-        Self { status, duration_ms: 0, answer: None, call: None }
+        Self { status, duration_ms: 0, answer: None, call: None, old_text: None }
     }
 }
 
@@ -412,7 +415,7 @@ mod tests {
     #[test]
     fn a_result_says_how_its_call_ended() {
         let answer = ApprovalAnswer::given(ApprovalChoice::Once, 1);
-        let end = CallEnd { status: CallStatus::Failed, duration_ms: 12, answer: Some(answer), call: None };
+        let end = CallEnd { duration_ms: 12, answer: Some(answer), ..CallEnd::at_once(CallStatus::Failed) };
         let said = Utterance::tool_result("a", "no such file", &end);
         assert_eq!(said.call_end(), Some(end));
         assert_eq!(said.payload.as_json(), r#"{"role":"tool","tool_call_id":"a","content":"no such file"}"#);

@@ -13,6 +13,7 @@ mod admissions;
 mod admit;
 mod approvals;
 mod attempt;
+mod backup;
 mod base;
 mod branch;
 mod commit;

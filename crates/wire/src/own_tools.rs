@@ -4,6 +4,7 @@
 //! and in which order. It looks at steps alone, so a turn that is read again tells the same.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use herma_model::generation::Finish;
@@ -51,6 +52,8 @@ pub struct CallResult {
     pub text: String,
     /// The call itself, if an earlier turn made it.
     pub earlier: Option<EarlierCall>,
+    /// The text that it replaced, if it changed a file.
+    pub old_text: Option<Arc<str>>,
 }
 
 impl CallResult {
@@ -63,6 +66,7 @@ impl CallResult {
             duration_ms: end.duration_ms,
             text: shown_text(said).unwrap_or_default(),
             earlier: end.call,
+            old_text: end.old_text,
         })
     }
 

@@ -43,7 +43,7 @@ pub fn load(env: impl IntoIterator<Item = (String, String)>, overrides: Override
     overrides.apply_to(&mut texts);
     let origin = source_file.clone().unwrap_or_else(|| PathBuf::from(file::NAME));
     let mut document = Section::document(origin, table.unwrap_or_default(), texts);
-    let config = Config::read(&mut document, data_dir, api_key(&environment)?)?;
+    let config = Config::read(&mut document, data_dir, api_key(&environment)?);
     let set = document.finish()?;
     lines.extend(notices(&config, &set));
     Ok(Loaded { config, source_file, notices: lines })

@@ -4,7 +4,7 @@ mod data_dir;
 mod environment;
 mod file;
 mod load;
-mod notices;
+pub(crate) mod notices;
 mod overrides;
 
 pub use load::{Loaded, load};

@@ -39,6 +39,11 @@ pub(crate) fn notices(config: &Config, set: &[String]) -> Vec<String> {
     notices
 }
 
+/// Whether the feature of a setting does not exist yet.
+pub(crate) fn is_not_yet(key: &str) -> bool {
+    NOT_YET.into_iter().any(|(prefix, _)| key.starts_with(prefix))
+}
+
 fn not_yet(key: &str) -> Option<String> {
     let (_, feature) = NOT_YET.into_iter().find(|(prefix, _)| key.starts_with(prefix))?;
     Some(format!("`{key}` is set, but {feature} not there yet: the setting has no effect"))

@@ -24,6 +24,8 @@ pub struct Overrides {
     pub context_window: Option<u32>,
     /// `--no-auth`.
     pub no_auth: Option<bool>,
+    /// What `--verbose` logs.
+    pub log: Option<String>,
 }
 
 impl Overrides {
@@ -35,6 +37,7 @@ impl Overrides {
             ("upstream.base_url", "--upstream", self.upstream),
             ("upstream.model", "--model", self.model),
             ("upstream.context_window", "--context-window", self.context_window.map(|tokens| tokens.to_string())),
+            ("telemetry.log", "--verbose", self.log),
             ("server.no_auth", "--no-auth", self.no_auth.map(|on| on.to_string())),
         ];
         for (key, flag, text) in flags {

@@ -26,6 +26,8 @@ pub(crate) struct Section {
     known: Vec<String>,
     set: Vec<String>,
     unknown: Vec<Unknown>,
+    /// Values that cannot be used. The default stands in for each, so that reading goes on and finds the others.
+    mistakes: Vec<ConfigError>,
 }
 
 impl Section {
@@ -36,10 +38,10 @@ impl Section {
 
     fn new(path: String, file: PathBuf, table: toml::Table, texts: TextSettings) -> Self {
         let [known_tables, known, set] = [const { Vec::new() }; 3];
-        Self { path, file, table, texts, known_tables, known, set, unknown: Vec::new() }
+        Self { path, file, table, texts, known_tables, known, set, unknown: Vec::new(), mistakes: Vec::new() }
     }
 
-    /// Reads a setting. `None` if it was not given.
+    /// Reads a setting. `None` if it was not given, or if its value cannot be used, which [`Section::finish`] tells.
     pub(crate) fn read<T: Setting>(&mut self, key: &str) -> Result<Option<T>, ConfigError> {
         self.read_where(key, T::ALLOWED, |_| true)
     }
@@ -57,15 +59,36 @@ impl Section {
         accepted: impl FnOnce(&T) -> bool,
     ) -> Result<Option<T>, ConfigError> {
         let Some((given, key, origin)) = self.take(key) else { return Ok(None) };
-        match T::read(&given).and_then(|value| if accepted(&value) { Ok(value) } else { Err(ValueError::NotAllowed) }) {
-            Ok(value) => Ok(Some(value)),
+        let mistake = match T::read(&given)
+            .and_then(|value| if accepted(&value) { Ok(value) } else { Err(ValueError::NotAllowed) })
+        {
+            Ok(value) => return Ok(Some(value)),
             Err(ValueError::WrongType) => {
-                Err(ConfigError::WrongType { key, origin, expected: allowed.to_owned(), found: given.type_name() })
+                ConfigError::WrongType { key, origin, expected: allowed.to_owned(), found: given.type_name() }
             }
             Err(ValueError::NotAllowed) => {
-                Err(ConfigError::InvalidValue { key, origin, value: T::show(&given), allowed: allowed.to_owned() })
+                ConfigError::InvalidValue { key, origin, value: T::show(&given), allowed: allowed.to_owned() }
             }
-        }
+        };
+        self.mistakes.push(mistake);
+        Ok(None)
+    }
+
+    /// Reads the section at `key` as [`Section::within`] does. If it cannot be used as a whole, that is noted, and
+    /// `otherwise` stands in for it.
+    pub(crate) fn section<T>(
+        &mut self,
+        key: &str,
+        otherwise: T,
+        read: impl FnOnce(&mut Self) -> Result<T, ConfigError>,
+    ) -> T {
+        self.within(key, read).unwrap_or_else(|error| {
+            self.mistakes.extend(match error {
+                ConfigError::Several(mistakes) => mistakes,
+                mistake => vec![mistake],
+            });
+            otherwise
+        })
     }
 
     /// Reads the table at `key` with `read`. A table that was not given is empty.
@@ -92,8 +115,14 @@ impl Section {
         let prefix = format!("{path}.");
         let texts = self.texts.extract_if(.., |key, _| key.starts_with(&prefix)).collect();
         let mut inner = Self::new(path.clone(), self.file.clone(), table, texts);
-        let value = read(&mut inner)?;
+        let value = match read(&mut inner) {
+            Ok(value) => value,
+            // What is wrong with the whole may only come from the defaults that stand in for wrong values.
+            Err(error) if inner.mistakes.is_empty() => return Err(error),
+            Err(_) => return Err(ConfigError::Several(inner.mistakes)),
+        };
         inner.note_unknown();
+        self.mistakes.append(&mut inner.mistakes);
         self.known_tables.push(path);
         self.known_tables.append(&mut inner.known_tables);
         self.known.append(&mut inner.known);
@@ -107,11 +136,13 @@ impl Section {
         self.table.keys().cloned().collect()
     }
 
-    /// Returns the dotted keys that were set, or an error for the first unknown key.
+    /// Returns the dotted keys that were set, or an error about all values that cannot be used and all unknown keys.
     pub(crate) fn finish(mut self) -> Result<Vec<String>, ConfigError> {
         self.note_unknown();
-        match self.unknown.first() {
-            Some(unknown) => Err(unknown.error(&self.known_tables, &self.known)),
+        let unknown = self.unknown.iter().map(|unknown| unknown.error(&self.known_tables, &self.known));
+        self.mistakes.extend(unknown.collect::<Vec<_>>());
+        match ConfigError::of_all(self.mistakes) {
+            Some(error) => Err(error),
             None => Ok(self.set),
         }
     }

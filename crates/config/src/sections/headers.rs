@@ -40,8 +40,7 @@ pub(super) fn write(headers: &Headers, page: &mut Page) {
         let example = toml::Table::from_iter([("api-key".to_owned(), "…".into())]);
         return page.unset("headers", example, ABOUT);
     }
-    page.comment(ABOUT);
-    page.secrets("headers", headers.keys());
+    page.secrets("headers", headers.keys(), ABOUT);
 }
 
 fn is_token(name: &str) -> bool {

@@ -139,11 +139,11 @@ impl McpTransport {
             Self::Command { command, args, env } => {
                 page.set("command", command.as_str(), "The program that is started.");
                 page.set("args", args.clone(), "Its arguments.");
-                page.secrets("env", env.keys());
+                page.secrets("env", env.keys(), "Variables of the server. Their values are not shown here.");
             }
             Self::Url { url, headers } => {
                 page.set("url", url.as_str(), "Its address.");
-                page.secrets("headers", headers.keys());
+                page.secrets("headers", headers.keys(), "Headers of each request. Their values are not shown here.");
             }
         }
     }

@@ -47,7 +47,7 @@ pub struct PriceConfig {
     pub input: f64,
     /// Of tokens that it writes. Finite, not negative.
     pub output: f64,
-    /// The currency, for people.
+    /// The currency, which people are shown.
     pub currency: Option<String>,
 }
 
@@ -59,6 +59,13 @@ impl ModelsConfig {
     /// Every model, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &ModelConfig)> {
         self.0.iter().map(|(name, model)| (name.as_str(), model))
+    }
+
+    /// The currency that all prices have. `None` if one of them has none, or if they differ: then sums mean nothing.
+    pub fn currency(&self) -> Option<&str> {
+        let mut prices = self.0.values().filter_map(|model| model.price.as_ref());
+        let currency = prices.next()?.currency.as_deref()?;
+        prices.all(|price| price.currency.as_deref() == Some(currency)).then_some(currency)
     }
 
     pub(crate) fn read(section: &mut Section) -> Result<Self, ConfigError> {

@@ -29,9 +29,13 @@ impl StoreConfig {
         Ok(Self { url: section.or("url", default.url)?, cache_bytes: section.or("cache_bytes", default.cache_bytes)? })
     }
 
-    pub(crate) fn write(&self, page: &mut Page) {
+    /// The default place is not written down, so that the file can be used with another data directory.
+    pub(crate) fn write(&self, page: &mut Page, data_dir: &Path) {
+        const ABOUT: &str = "sqlite:PATH or postgres://…; a password is not shown here. Without it: herma.db in the \
+                             data directory.";
         page.heading(&["store"], "Where conversations are kept.");
-        page.set("url", self.url.to_string(), "sqlite:PATH or postgres://…; a password is not shown here.");
+        let url = Some(&self.url).filter(|url| **url != Self::in_directory(data_dir).url);
+        page.maybe("url", url.map(ToString::to_string), "sqlite:/srv/herma/herma.db".to_owned(), ABOUT);
         page.set(
             "cache_bytes",
             integer(self.cache_bytes),

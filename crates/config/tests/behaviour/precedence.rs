@@ -48,6 +48,7 @@ fn every_flag_reaches_its_setting() {
         model: Some("flag".to_owned()),
         context_window: Some(7),
         no_auth: Some(true),
+        log: Some("debug".to_owned()),
     };
     let config = load_with(FILE, &[], flags).unwrap().config;
     assert_eq!(config.store.url, StoreUrl::parse("postgres://me:pw@db/herma").unwrap());
@@ -55,6 +56,7 @@ fn every_flag_reaches_its_setting() {
     assert_eq!(config.upstream.base_url, BaseUrl::parse("https://flag/v1"));
     assert_eq!((config.upstream.model.as_deref(), config.upstream.context_window), (Some("flag"), Some(7)));
     assert!(config.server.no_auth);
+    assert_eq!(config.telemetry.log, "debug");
 }
 
 #[test]

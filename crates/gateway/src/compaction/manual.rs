@@ -44,6 +44,8 @@ pub struct CompactionRequest {
     pub expected: Option<ExpectedRevision>,
     /// Gets the id of the compaction when its summary is asked for.
     pub begun: Option<watch::Sender<Option<CompactionId>>>,
+    /// Becomes true if the compaction is not wanted any more. One that is written already stays.
+    pub cancelled: Option<watch::Receiver<bool>>,
 }
 
 impl CompactionListener for watch::Sender<Option<CompactionId>> {
@@ -120,6 +122,19 @@ impl<'a> From<&'a Preview> for CompactionPreview<'a> {
     }
 }
 
+/// Waits until a compaction is not wanted any more. Cancel-safe.
+async fn cancelled(signal: Option<watch::Receiver<bool>>) -> TurnFailure {
+    let is_cancelled = match signal {
+        Some(mut signal) => signal.wait_for(|cancelled| *cancelled).await.is_ok(),
+        None => false,
+    };
+    if !is_cancelled {
+        // Nobody can cancel it.
+        std::future::pending::<()>().await;
+    }
+    TurnFailure::new(FailureCode::Cancelled, "the compaction was cancelled")
+}
+
 impl Gateway {
     /// Says what a compaction would do, and changes nothing. The summary is kept for a while: a compaction soon after
     /// writes exactly this summary. The work goes on if the caller goes away, because the summary costs money.
@@ -162,7 +177,11 @@ impl Gateway {
         let _place = self.place()?;
         let snapshot = self.snapshot_of(request).await?;
         let case = self.case(request, &snapshot);
-        let draft = self.draft(case).await?;
+        let draft = tokio::select! {
+            biased;
+            failure = cancelled(request.cancelled.clone()) => return Err(GatewayError::Turn(failure)),
+            draft = self.draft(case) => draft?,
+        };
         let authority = Authority::Idle { scope: request.scope(), alias: request.alias.clone() };
         let new = draft.compaction(case, authority);
         let until = Instant::now() + self.settings.queue_timeout;
@@ -172,7 +191,11 @@ impl Gateway {
                     self.compacted(&compacted);
                     return Ok(*compacted);
                 }
-                CompactOutcome::Busy(running) => wait(running, until).await?,
+                CompactOutcome::Busy(running) => tokio::select! {
+                    biased;
+                    failure = cancelled(request.cancelled.clone()) => return Err(GatewayError::Turn(failure)),
+                    waited = wait(running, until) => waited?,
+                },
                 CompactOutcome::Stale => return Err(GatewayError::Conflict(Conflict::CompactedMeanwhile)),
                 CompactOutcome::NotFound => return Err(GatewayError::unknown()),
                 CompactOutcome::Ended => return Err(GatewayError::Conflict(Conflict::Ended)),

@@ -26,5 +26,5 @@ pub use built_in::BuiltIn;
 pub(crate) use offer::{TurnTools, without_idle_fields};
 pub(crate) use plan::PlannedCall;
 pub(crate) use session::LentTools;
-pub use session::{CallRef, FrontDoorTools, Lent, SessionTools};
+pub use session::{CallRef, FrontDoorTools, Lent, SessionCallEnd, SessionTools};
 pub use settings::{DelegateSettings, ToolSettings};

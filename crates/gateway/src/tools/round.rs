@@ -31,6 +31,7 @@ struct Ended {
     planned: PlannedCall,
     settled: Settled,
     duration: Duration,
+    old_text: Option<Arc<str>>,
 }
 
 impl StoredTurn<'_> {
@@ -119,7 +120,7 @@ impl StoredTurn<'_> {
         let message = self.turn.last_said().map_or_else(|| self.turn.next_id(), |message| message.id);
         let place = CallRef { message, call: Arc::clone(&planned.call.id) };
         async move {
-            let began = Instant::now();
+            let (began, mut old_text) = (Instant::now(), None);
             let settled = match &planned.then {
                 Then::Make(Offered::Server(tool)) => {
                     wording::settled(gateway.toolbox.call(tool, &planned.arguments).await, most)
@@ -128,13 +129,15 @@ impl StoredTurn<'_> {
                     wording::settled(tool.call(&gateway, &context, &planned.arguments).await, most)
                 }
                 Then::Make(Offered::Session(tool, session)) => {
-                    wording::settled(session.call(place, tool, &planned.arguments).await, most)
+                    let ended = session.call(place, tool, &planned.arguments).await;
+                    old_text = ended.old_text;
+                    wording::settled(ended.end, most)
                 }
                 // A round with questions is parked or ends its turn, so no question comes here.
                 Then::Ask => wording::denied("it was not allowed"),
                 Then::Settle(settled) => settled.clone(),
             };
-            Ended { planned, settled, duration: began.elapsed() }
+            Ended { planned, settled, duration: began.elapsed(), old_text }
         }
     }
 
@@ -219,13 +222,14 @@ impl StoredTurn<'_> {
 
 /// The result of a call as a message.
 fn result_message(ended: &Ended) -> Utterance {
-    let Ended { planned, settled: (status, text), duration } = ended;
+    let Ended { planned, settled: (status, text), duration, old_text } = ended;
     let earlier = planned.is_earlier.then(|| planned.earlier_call());
     let end = CallEnd {
         status: *status,
         duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
         answer: planned.answer,
         call: earlier,
+        old_text: old_text.clone(),
     };
     Utterance::tool_result(&planned.call.id, text, &end)
 }

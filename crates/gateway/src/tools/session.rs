@@ -23,13 +23,28 @@ pub struct CallRef {
     pub call: CallId,
 }
 
+/// How a call of a session's tool ended.
+#[derive(Debug)]
+pub struct SessionCallEnd {
+    /// How it ended.
+    pub end: CallEnd,
+    /// The text that it replaced, if it changed a file. It is stored with the result, for front doors to show.
+    pub old_text: Option<Arc<str>>,
+}
+
+impl From<CallEnd> for SessionCallEnd {
+    fn from(end: CallEnd) -> Self {
+        Self { end, old_text: None }
+    }
+}
+
 /// Tools that a front door carries out itself. All of them have the label that [`SessionTools::new`] is given.
 pub trait FrontDoorTools: Send + Sync + fmt::Debug {
     /// The tools. A denied one is not offered.
     fn tools(&self) -> Vec<Arc<Tool>>;
 
     /// Carries out a call. Not cancel-safe: if the future is dropped, the call is told to stop.
-    fn call<'a>(&'a self, place: CallRef, tool: &'a Tool, arguments: &'a str) -> BoxFuture<'a, CallEnd>;
+    fn call<'a>(&'a self, place: CallRef, tool: &'a Tool, arguments: &'a str) -> BoxFuture<'a, SessionCallEnd>;
 }
 
 /// The tools that one session brings. Dropping them ends the servers.
@@ -71,11 +86,11 @@ impl SessionTools {
     }
 
     /// Carries out a call. Not cancel-safe.
-    pub(crate) async fn call(&self, place: CallRef, tool: &Tool, arguments: &str) -> CallEnd {
+    pub(crate) async fn call(&self, place: CallRef, tool: &Tool, arguments: &str) -> SessionCallEnd {
         if &*tool.server == self.label {
             return self.own.call(place, tool, arguments).await;
         }
-        self.servers.call(tool, arguments).await
+        self.servers.call(tool, arguments).await.into()
     }
 }
 

@@ -9,6 +9,8 @@ use herma_store::{ListFilter, Pin, Snapshot};
 use herma_wire::chat::shown_text;
 
 use crate::sessions::id_prefix::{self, short_id};
+use crate::terminal::Stream;
+use crate::text_width::shortened;
 use crate::{excerpt, next_command, output};
 
 /// How many messages of an existing conversation are printed at the start.
@@ -106,7 +108,9 @@ impl Conversation {
         match self.name() {
             Some(name) if self.facts.is_some() => {
                 output::note(&format!("continuing {name}"));
-                self.last_messages.iter().for_each(|message| output::dim(&format!("  {message}")));
+                let width = Stream::Stderr.width().unwrap_or(usize::MAX);
+                let fitted = |message: &String| shortened(&format!("  {message}"), width);
+                self.last_messages.iter().for_each(|message| output::dim(&fitted(message)));
             }
             Some(name) => output::note(&format!("a new conversation, {name}")),
             None => output::note("a new conversation"),

@@ -77,7 +77,11 @@ impl Talk<'_> {
                 typed = editor.next() => typed?,
                 caught = self.signals.next() => match caught {
                     Caught::Interrupt => Typed::Interrupt,
-                    Caught::Terminate => return Ok(None),
+                    Caught::Terminate => {
+                        // The cursor still stands behind the prompt.
+                        output::note("");
+                        return Ok(None);
+                    }
                 },
             };
             match typed {

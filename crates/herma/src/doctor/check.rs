@@ -3,6 +3,10 @@
 use serde::Serialize;
 
 use crate::terminal::{Colour, Stream, Style};
+use crate::text_width::{columns, padded, wrapped};
+
+/// The least columns for what was found.
+const LEAST: usize = 30;
 
 /// How a check went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -14,19 +18,6 @@ pub(super) enum Status {
     Warning,
     /// It does not work.
     Problem,
-}
-
-/// The lines of a table of checks, with the status in its colour where the terminal wants it.
-pub(super) fn coloured(table: &str) -> String {
-    if !Stream::Stdout.has_colours() {
-        return table.to_owned();
-    }
-    let colours = [("ok ", Colour::Green), ("warning ", Colour::Yellow), ("problem ", Colour::Red)];
-    let line = |line: &str| match colours.iter().find(|(status, _)| line.starts_with(status)) {
-        Some((status, colour)) => format!("{}{}", Style::colour(*colour).paint(status), &line[status.len()..]),
-        None => line.to_owned(),
-    };
-    table.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// One check with its result.
@@ -50,13 +41,36 @@ impl Check {
         Self { status: Status::Problem, check, found: found.into() }
     }
 
-    /// The check as a row of a table.
-    pub(super) fn row(&self) -> [String; 3] {
-        let status = match self.status {
-            Status::Ok => "ok",
-            Status::Warning => "warning",
-            Status::Problem => "problem",
-        };
-        [status.to_owned(), self.check.to_owned(), self.found.clone()]
+    fn status(&self) -> (&'static str, Colour) {
+        match self.status {
+            Status::Ok => ("ok", Colour::Green),
+            Status::Warning => ("warning", Colour::Yellow),
+            Status::Problem => ("problem", Colour::Red),
+        }
     }
+}
+
+/// One check below the other. In a terminal, what was found is wrapped beside its name.
+pub(super) fn layout(checks: &[Check]) -> String {
+    let statuses = checks.iter().map(|check| columns(check.status().0)).max().unwrap_or(0);
+    let names = checks.iter().map(|check| columns(check.check)).max().unwrap_or(0);
+    let left = statuses + names + 4;
+    let has_colours = Stream::Stdout.has_colours();
+    let mut lines = Vec::new();
+    for check in checks {
+        let (status, colour) = check.status();
+        let padded_status = padded(status, statuses);
+        let status = if has_colours { Style::colour(colour).paint(&padded_status) } else { padded_status };
+        let found = match Stream::Stdout.width() {
+            Some(width) => wrapped(&check.found, width.saturating_sub(left).max(LEAST)),
+            None => vec![check.found.clone()],
+        };
+        for (number, found) in found.iter().enumerate() {
+            lines.push(match number {
+                0 => format!("{status}  {}  {found}", padded(check.check, names)),
+                _ => format!("{}{found}", " ".repeat(left)),
+            });
+        }
+    }
+    lines.join("\n")
 }

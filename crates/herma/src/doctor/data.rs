@@ -1,7 +1,7 @@
 //! Checks the data directory: whether it is usable, and whether other users can read it.
 
 use std::fs::{self, File, TryLockError};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::check::Check;
@@ -15,7 +15,7 @@ pub(super) fn checks(directory: &Path) -> Vec<Check> {
     let shown = directory.display();
     match fs::metadata(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return vec![Check::ok(DIRECTORY, format!("{shown} is not there yet; the first start makes it"))];
+            return vec![can_be_made(directory)];
         }
         Err(error) => return vec![Check::problem(DIRECTORY, format!("{shown} cannot be looked at: {error}"))],
         Ok(found) if !found.is_dir() => {
@@ -29,11 +29,40 @@ pub(super) fn checks(directory: &Path) -> Vec<Check> {
     checks
 }
 
-/// Creates, locks and removes a file.
+/// Tries what the first start will do: makes a directory in the nearest parent that is there, and removes it again.
+fn can_be_made(directory: &Path) -> Check {
+    let shown = directory.display();
+    let absolute = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
+    let Some(parent) = absolute.ancestors().skip(1).find(|parent| parent.exists()) else {
+        return Check::problem(DIRECTORY, format!("{shown} cannot be made: no directory above it is there"));
+    };
+    let probe = parent.join(probe_name());
+    match fs::create_dir(&probe).and_then(|()| fs::remove_dir(&probe)) {
+        Ok(()) => Check::ok(DIRECTORY, format!("{shown} is not there yet; the first start can make it")),
+        Err(error) => Check::problem(
+            DIRECTORY,
+            format!(
+                "{shown} is not there, and cannot be made in {}: {error}; make it yourself, or name another with --data",
+                parent.display()
+            ),
+        ),
+    }
+}
+
+fn probe_name() -> String {
+    format!(".herma-doctor-{}", std::process::id())
+}
+
+/// Writes, syncs, locks and removes a file.
 fn usable(directory: &Path) -> Check {
     let shown = directory.display();
-    let probe = Probe(directory.join(format!(".herma-doctor-{}", std::process::id())));
-    let file = match File::create(&probe.0) {
+    let probe = Probe(directory.join(probe_name()));
+    let written = File::create(&probe.0).and_then(|mut file| {
+        file.write_all(&[0; 4096])?;
+        file.sync_all()?;
+        Ok(file)
+    });
+    let file = match written {
         Ok(file) => file,
         Err(error) => {
             return Check::problem(

@@ -14,25 +14,26 @@ mod store;
 
 use std::process::ExitCode;
 
-use herma_config::{Config, Loaded, Overrides};
+use herma_config::{Config, ConfigError, Loaded, Overrides};
 use serde_json::json;
 
 use self::check::{Check, Status};
 use crate::arguments::{Common, PrintFlags};
-use crate::{logging, output, setup, table};
+use crate::{logging, output, setup};
+
+const CONFIGURATION: &str = "configuration";
 
 /// Runs and prints all checks. Exit code 1 if there is a problem.
 pub(crate) fn run(common: Common, flags: &PrintFlags) -> anyhow::Result<ExitCode> {
     let checks = match setup::load(common, Overrides::default()) {
         Ok(loaded) => setup::on_this_thread(async { Ok(all(&loaded).await) })?,
-        Err(error) => vec![Check::problem("configuration", error.to_string())],
+        Err(error) => mistakes(&error),
     };
     let problems = checks.iter().filter(|check| check.status == Status::Problem).count();
     if flags.json {
         output::answer(&json!({ "problems": problems, "checks": checks }).to_string())?;
     } else {
-        let rows: Vec<_> = checks.iter().map(Check::row).collect();
-        output::answer(&check::coloured(&table::layout(["", "CHECK", "FOUND"], &rows)))?;
+        output::answer(&check::layout(&checks))?;
         output::note(&match problems {
             0 => "no problem found".to_owned(),
             1 => "1 problem found".to_owned(),
@@ -42,18 +43,28 @@ pub(crate) fn run(common: Common, flags: &PrintFlags) -> anyhow::Result<ExitCode
     Ok(if problems == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// One check for each mistake of the configuration.
+fn mistakes(error: &anyhow::Error) -> Vec<Check> {
+    match error.downcast_ref::<ConfigError>() {
+        Some(error) => {
+            error.mistakes().iter().map(|mistake| Check::problem(CONFIGURATION, mistake.to_string())).collect()
+        }
+        None => vec![Check::problem(CONFIGURATION, error.to_string())],
+    }
+}
+
 async fn all(loaded: &Loaded) -> Vec<Check> {
     let Loaded { config, .. } = loaded;
     let mut checks = configuration(loaded);
     checks.extend(data::checks(&config.data_dir));
     checks.extend(store::checks(config).await);
-    checks.push(network::listen(&config.server.listen).await);
+    checks.push(network::listen(config).await);
     checks.extend(model_servers::checks(config).await);
     checks
 }
 
 fn configuration(loaded: &Loaded) -> Vec<Check> {
-    const NAME: &str = "configuration";
+    const NAME: &str = CONFIGURATION;
     let Config { telemetry, .. } = &loaded.config;
     let mut checks = vec![match &loaded.source_file {
         Some(file) => Check::ok(NAME, format!("{} is read", file.display())),

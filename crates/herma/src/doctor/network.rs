@@ -3,11 +3,12 @@
 use std::io;
 use std::time::Duration;
 
-use herma_config::ListenAddress;
+use herma_config::{Config, ListenAddress};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::check::Check;
+use crate::listening::Listening;
 
 const LISTEN: &str = "listen";
 /// How long a server on our port may take to answer its health check.
@@ -16,11 +17,12 @@ const HEALTH_LIMIT: Duration = Duration::from_secs(2);
 const ANSWER_BYTES: u64 = 4096;
 
 /// Whether the address is free. If not, whether a healthy server uses it.
-pub(super) async fn listen(address: &ListenAddress) -> Check {
+pub(super) async fn listen(config: &Config) -> Check {
+    let address = &config.server.listen;
     match TcpListener::bind((address.host(), address.port())).await {
         Ok(_) if address.port() == 0 => Check::ok(LISTEN, format!("{address} picks a free port")),
         Ok(_) => Check::ok(LISTEN, format!("{address} is free")),
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => taken(address).await,
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => taken(config).await,
         Err(error) => Check::problem(
             LISTEN,
             format!("cannot listen on {address}: {error}; choose another address with HERMA_LISTEN or `server.listen`"),
@@ -28,12 +30,25 @@ pub(super) async fn listen(address: &ListenAddress) -> Check {
     }
 }
 
-async fn taken(address: &ListenAddress) -> Check {
+async fn taken(config: &Config) -> Check {
+    let address = &config.server.listen;
     let answer = tokio::time::timeout(HEALTH_LIMIT, health(address)).await;
     match answer {
-        Ok(Ok(answer)) if answer.starts_with("HTTP/1.1 200") => {
-            Check::ok(LISTEN, format!("{address} is taken by a server that says it is well: herma is running"))
+        Ok(Ok(answer)) if is_herma(&answer) && Listening::is_on(config, address.port()) => {
+            Check::ok(LISTEN, format!("herma is running on {address}, with this store"))
         }
+        Ok(Ok(answer)) if is_herma(&answer) => Check::warning(
+            LISTEN,
+            format!(
+                "herma is running on {address}, but with another store than {}; stop it, choose another port with \
+                 HERMA_LISTEN or `server.listen`, or name its --data or --store here",
+                config.store.url
+            ),
+        ),
+        _ if Listening::is_on(config, address.port()) => Check::problem(
+            LISTEN,
+            format!("herma runs on {address} with this store, but does not answer; look at its log, or start it anew"),
+        ),
         _ => Check::warning(
             LISTEN,
             format!(
@@ -42,6 +57,11 @@ async fn taken(address: &ListenAddress) -> Check {
             ),
         ),
     }
+}
+
+/// Whether the answer to a health check is that of a Herma.
+fn is_herma(answer: &str) -> bool {
+    answer.starts_with("HTTP/1.1 200") && answer.contains(r#""platform":"herma""#)
 }
 
 async fn health(address: &ListenAddress) -> io::Result<String> {

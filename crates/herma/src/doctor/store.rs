@@ -1,8 +1,9 @@
 //! Checks the store: whether it opens, accepts writes, and has a valid key.
 
+use std::fs::{self, File};
 use std::sync::Arc;
 
-use herma_config::Config;
+use herma_config::{Config, StoreUrl};
 use herma_store::Store;
 use herma_store_sqlite::SqliteStore;
 
@@ -14,18 +15,34 @@ const KEYS: &str = "API keys";
 
 /// Checks the store and its keys.
 pub(super) async fn checks(config: &Config) -> Vec<Check> {
-    let url = &config.store.url;
     let store = match setup::open_existing_store(config) {
         Err(error) => return vec![Check::problem(STORE, format!("{error:#}"))],
         Ok(None) => {
-            let found = format!("{url} is not there yet; the first start makes it");
-            return vec![Check::ok(STORE, found), keys(config, 0)];
+            return vec![missing(config), keys(config, 0)];
         }
         Ok(Some(store)) => store,
     };
     let checks = opened(config, &store).await;
     store.close().await;
     checks
+}
+
+/// A database that is not there: tries to make its file, and removes it again. In the data directory that was tried.
+fn missing(config: &Config) -> Check {
+    let url = &config.store.url;
+    let found = format!("{url} is not there yet; the first start makes it");
+    let StoreUrl::Sqlite(path) = url else { return Check::ok(STORE, found) };
+    if path.starts_with(&config.data_dir) {
+        return Check::ok(STORE, found);
+    }
+    let probe = path.with_file_name(format!(".herma-doctor-{}", std::process::id()));
+    match File::create_new(&probe).and_then(|_| fs::remove_file(&probe)) {
+        Ok(()) => Check::ok(STORE, found),
+        Err(error) => {
+            let advice = "make its directory, or name another with --store";
+            Check::problem(STORE, format!("{url} is not there, and cannot be made: {error}; {advice}"))
+        }
+    }
 }
 
 async fn opened(config: &Config, store: &Arc<dyn Store>) -> Vec<Check> {

@@ -14,6 +14,7 @@ use herma_gateway::Gateway;
 use tokio::sync::oneshot;
 
 use crate::arguments::{Common, ServeFlags};
+use crate::listening::Listening;
 use crate::signals::Signals;
 use crate::{logging, output, setup};
 
@@ -51,6 +52,7 @@ async fn serve(config: &Config) -> anyhow::Result<ExitCode> {
     let store = setup::open_store(config)?;
     let listener = listen::bind(&config.server.listen).await?;
     let address = listener.local_addr()?;
+    let _listening = Listening::begin(config, address.port());
     let authentication = authentication::set_up(config, &store, address).await?;
     for line in servers.lines(config) {
         output::note(&line);

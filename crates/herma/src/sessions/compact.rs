@@ -48,6 +48,7 @@ async fn ask(gateway: &Arc<Gateway>, principal: Principal, flags: &CompactFlags)
         model: model.clone(),
         expected: None,
         begun: None,
+        cancelled: None,
     };
     let explained = explain::explained(&session.id);
     if *dry_run {

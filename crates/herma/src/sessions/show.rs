@@ -11,10 +11,14 @@ use super::id_prefix::short_id;
 use super::local_store;
 use crate::arguments::ShowFlags;
 use crate::terminal::{Colour, Stream, Style};
+use crate::text_width::{columns, wrapped};
 use crate::{excerpt, output, table};
 
 /// The most characters of a title.
 const TITLE: usize = 256;
+
+/// How far the rest of a message is indented in a narrow terminal.
+const INDENT: usize = 2;
 
 /// Prints a conversation at its head, or exactly the named session.
 pub(super) async fn print(sessions: &Sessions<'_>, alias: &Alias, flags: &ShowFlags) -> anyhow::Result<()> {
@@ -30,8 +34,22 @@ pub(super) async fn print(sessions: &Sessions<'_>, alias: &Alias, flags: &ShowFl
         lines.push(String::new());
         lines.extend(said.lines());
     }
+    let lines: Vec<String> = lines.iter().map(|line| fitted(line)).collect();
     output::answer(&lines.join("\n"))?;
     Ok(())
+}
+
+/// A line that is wrapped at words if the terminal is too narrow for it.
+fn fitted(line: &str) -> String {
+    match Stream::Stdout.width() {
+        Some(width) if columns(line) > width && !line.contains('\u{1b}') => wrapped(line, width - INDENT)
+            .iter()
+            .enumerate()
+            .map(|(number, part)| if number == 0 { part.clone() } else { format!("{}{part}", " ".repeat(INDENT)) })
+            .collect::<Vec<_>>()
+            .join("\n"),
+        _ => line.to_owned(),
+    }
 }
 
 /// The end of a conversation.

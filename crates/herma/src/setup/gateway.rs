@@ -52,6 +52,7 @@ pub(crate) fn gateway_settings(config: &Config, servers: &ConfiguredServers) -> 
         default_model,
         context_window: config.upstream.context_window,
         models: config.models.iter().map(model).collect(),
+        currency: config.models.currency().map(str::to_owned),
         compaction: compaction_settings(&config.compaction),
         titles: titling(&config.titles),
         tools: tool_settings(&config.tools),

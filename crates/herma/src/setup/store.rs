@@ -36,7 +36,8 @@ fn open(path: &Path) -> anyhow::Result<Arc<dyn Store>> {
     }
 }
 
-fn sqlite_path(config: &Config) -> Result<&Path, Misuse> {
+/// The file of the configured store.
+pub(crate) fn sqlite_path(config: &Config) -> Result<&Path, Misuse> {
     match &config.store.url {
         StoreUrl::Sqlite(path) => Ok(path),
         url @ StoreUrl::Postgres(_) => Err(Misuse(format!(

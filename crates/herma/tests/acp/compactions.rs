@@ -1,5 +1,6 @@
 //! Compactions: told once each, at the moment they happen, and the same afterwards.
 
+use herma_testkit::{Gate, Reply, ScriptedUpstream};
 use serde_json::{Value, json};
 
 use crate::Agent;
@@ -73,4 +74,34 @@ fn a_compaction_in_place_moves_no_head() {
     assert_eq!((&facts["compactionMode"], &facts["compressionDepth"]), (&json!("in_place"), &json!(0)));
     assert_eq!(facts["currentHermesSessionId"], facts["rootHermesSessionId"]);
     assert!(facts.get("previousHermesSessionId").is_none(), "{facts}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_compaction_by_command_can_be_cancelled_and_then_changes_nothing() {
+    let upstream = ScriptedUpstream::start().await;
+    let mut agent = Agent::scripted(&upstream, "[upstream]\ncontext_window = 9000\n");
+    let id = agent.new_session();
+    for turn in 0..6 {
+        agent.prompt(&id, &long(&format!("turn {turn}")));
+    }
+    let gate = Gate::new();
+    upstream.push(Reply::text("a summary").held(&gate));
+    let asked = agent.ask_prompt(&id, "/compact");
+    let (_, begun) = agent.until_asked("session/update");
+    assert_eq!(begun["params"]["update"]["status"], "in_progress", "{begun}");
+    gate.until_waiting(1).await;
+    agent.notify("session/cancel", json!({ "sessionId": id }));
+    let (before, answer) = agent.until(asked);
+    assert_eq!(answer["result"]["stopReason"], "cancelled");
+    let told = crate::updates_of(&before);
+    assert!(matches!(&told[..], [one] if one["status"] == "cancelled"), "{told:?}");
+    gate.open();
+    let listed = agent.call("session/list", json!({}));
+    assert_eq!(listed["sessions"][0]["_meta"]["hermes"]["sessionProvenance"]["compactionCount"], 0);
+    let (updates, answer) = agent.prompt(&id, "/branch Another way");
+    assert_eq!(answer["result"]["stopReason"], "end_turn");
+    assert!(crate::text_of(&updates, "agent_message_chunk").contains("You are still in this session"));
+    let listed = agent.call("session/list", json!({}));
+    let titles: Vec<_> = listed["sessions"].as_array().unwrap().iter().map(|row| &row["title"]).collect();
+    assert!(titles.len() == 2 && titles.contains(&&json!("Another way")), "{titles:?}");
 }

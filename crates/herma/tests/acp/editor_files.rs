@@ -88,6 +88,12 @@ async fn a_write_asks_with_the_change_and_is_made_in_the_editor() {
     let last = updates.iter().rfind(|update| update["status"] == "completed").unwrap();
     assert_eq!(last["content"], change);
     assert_eq!(text_of(&updates, "agent_message_chunk"), "written");
+    assert!(!upstream.last_request().body.to_string().contains("\"old\""), "the model does not see the old text");
+    let mut later = agent.another();
+    let id = later.take_up("session/load", &session);
+    let replayed = updates_of(&later.until(id).0);
+    let last = replayed.iter().rfind(|update| update["status"] == "completed").unwrap();
+    assert_eq!(last["content"], change, "a replay shows the same");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,6 +10,9 @@ mod parked;
 mod permissions;
 mod prompts;
 mod sessions;
+mod slow_reader;
 mod support;
+mod told;
+mod two_editors;
 
 use support::{Agent, text_of, updates_of};

@@ -131,3 +131,21 @@ async fn tool_calls_are_told_as_they_run_and_a_read_only_session_refuses_those_t
     let replayed = statuses(&crate::updates_of(&later.until(id).0));
     assert_eq!(replayed, [told, refused].concat(), "the same ids as live");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn usage_has_a_cost_if_all_prices_have_the_same_currency() {
+    let upstream = ScriptedUpstream::start().await;
+    let price = |model: &str, currency: &str| {
+        let price = format!("[models.{model}.price]\ninput = 1000.0\noutput = 1000.0\n");
+        if currency.is_empty() { price } else { format!("{price}currency = \"{currency}\"\n") }
+    };
+    for (other, currency) in [("EUR", Some("EUR")), ("USD", None), ("", None)] {
+        let config = ["[upstream]\ncontext_window = 100000\n", &price("scripted", "EUR"), &price("other", other)];
+        let mut agent = Agent::scripted(&upstream, &config.concat());
+        let session = agent.new_session();
+        let (updates, _) = agent.prompt(&session, "hello");
+        let usage = updates.iter().find(|update| update["sessionUpdate"] == "usage_update").unwrap();
+        assert_eq!(usage["cost"]["currency"].as_str(), currency, "{usage}");
+        assert_eq!(usage["cost"]["amount"].as_f64().is_some_and(|amount| amount > 0.0), currency.is_some(), "{usage}");
+    }
+}

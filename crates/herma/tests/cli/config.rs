@@ -37,8 +37,10 @@ fn the_configuration_in_force_is_toml_that_says_where_it_came_from() {
     assert_eq!(shown["server"]["listen"].as_str(), Some("127.0.0.1:99"));
     assert_eq!(shown["upstream"]["model"].as_str(), Some("m"));
     assert!(!said.stdout.contains("hunter2") && !said.stderr.contains("hunter2"));
+    assert!(!said.stdout.contains("[jobs]") && !said.stdout.contains("drain_timeout"), "{}", said.stdout);
     insta::assert_snapshot!(crate::redacted(&said.stderr, &said.data), @"
     read from DATA/herma.toml
+    the data directory is DATA
     note: HERMA_MODLE is no variable of Herma's and has no effect; did you mean HERMA_MODEL?
     note: `jobs.max_running` is set, but scheduled jobs are not there yet: the setting has no effect
     note: `upstream.api_key` is set without `upstream.base_url`, so the offline model answers; set the URL of the model server with --upstream, HERMA_UPSTREAM or `upstream.base_url`
@@ -57,4 +59,40 @@ fn a_log_filter_that_cannot_be_read_is_refused() {
         "{}",
         said.stderr
     );
+}
+
+#[test]
+fn without_differences_only_all_shows_settings_and_they_begin_a_file() {
+    let terminal = Terminal::new();
+    let none = terminal.run(&["config"]);
+    assert_eq!((none.code, none.stdout.as_str()), (0, ""), "{}", none.stdout);
+    let all = terminal.run(&["config", "--all"]);
+    assert!(all.answer().contains("\n# listen = \"127.0.0.1:8642\"\n"), "{}", all.stdout);
+    assert!(!all.stdout.contains(&terminal.data().display().to_string()), "no path is frozen in it");
+    fs::create_dir(terminal.data()).unwrap();
+    fs::write(terminal.data().join("herma.toml"), &all.stdout).unwrap();
+    assert_eq!(terminal.run(&["config"]).answer(), "");
+}
+
+#[test]
+fn shells_and_man_read_what_is_made_for_them() {
+    let terminal = Terminal::new();
+    for (shell, part) in [("bash", "complete -F _herma"), ("zsh", "#compdef herma"), ("fish", "complete -c herma")] {
+        let said = terminal.run(&["completions", shell]);
+        assert!(said.answer().contains(part), "{shell}: {}", said.stdout);
+    }
+    assert!(terminal.run(&["man"]).answer().contains(".TH herma 1"));
+    let pages = terminal.data().join("man1");
+    terminal.run(&["man", "--output", &pages.display().to_string()]).answer();
+    for page in ["herma.1", "herma-chat.1", "herma-sessions-list.1"] {
+        assert!(pages.join(page).exists(), "{page}");
+    }
+}
+
+#[test]
+fn verbose_logs_more() {
+    let terminal = Terminal::new();
+    let quiet = terminal.run(&["chat", "hello"]);
+    let loud = terminal.run(&["chat", "hello", "--verbose"]);
+    assert!(loud.stderr.len() > quiet.stderr.len(), "{}", loud.stderr);
 }

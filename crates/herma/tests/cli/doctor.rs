@@ -1,5 +1,6 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
 
 use herma_testkit::{Launch, ScriptedUpstream};
 use serde_json::Value;
@@ -27,9 +28,8 @@ fn before_the_first_start_nothing_is_wrong_and_nothing_is_made() {
     insta::assert_snapshot!(terminal.say(command, "").transcript(), @"
     exit 0
     --- stdout
-        CHECK           FOUND
     ok  configuration   no file; defaults and variables apply
-    ok  data directory  DATA is not there yet; the first start makes it
+    ok  data directory  DATA is not there yet; the first start can make it
     ok  store           sqlite:DATA/herma.db is not there yet; the first start makes it
     ok  API keys        none yet; the first start makes one
     ok  listen          127.0.0.1:0 picks a free port
@@ -51,7 +51,7 @@ async fn a_running_gateway_and_its_model_server_are_recognised() {
         doctor(&terminal, &[("HERMA_LISTEN", &address), ("HERMA_UPSTREAM", &url), ("HERMA_MODEL", "scripted")])
     });
     let said = said.await.unwrap();
-    assert!(said.stdout.contains("herma is running"), "{}", said.stdout);
+    assert!(said.stdout.contains("with this store"), "{}", said.stdout);
     assert_eq!(
         statuses(&said),
         [
@@ -131,4 +131,38 @@ async fn every_model_server_is_checked() {
         assert!(said.stdout.contains(&found), "{found}\n{}", said.stdout);
     }
     assert_eq!(said.code, 1);
+}
+
+#[tokio::test]
+async fn a_gateway_with_another_store_is_told_from_this_one() {
+    let (here, there) = (Terminal::new(), Terminal::new());
+    let herma = Launch::serve(HERMA).data(there.data()).without_key().start().await;
+    let address = herma.base_url().strip_prefix("http://").unwrap().to_owned();
+    let said = tokio::task::spawn_blocking(move || doctor(&here, &[("HERMA_LISTEN", &address)])).await.unwrap();
+    assert!(statuses(&said).contains(&"listen warning".to_owned()), "{}", said.stdout);
+    assert!(said.stdout.contains("with another store than sqlite:"), "{}", said.stdout);
+}
+
+#[test]
+fn a_place_that_cannot_be_made_is_a_problem_before_the_first_start() {
+    let terminal = Terminal::new();
+    let mut command = std::process::Command::new(HERMA);
+    command.args(["doctor", "--json", "--store", "sqlite:/nowhere/at/all.db", "--data", "/proc/herma"]);
+    command.env("HERMA_LISTEN", "127.0.0.1:0").current_dir(terminal.data().parent().unwrap());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let said = terminal.say(command, "");
+    let found = statuses(&said);
+    assert!(found.contains(&"data directory problem".to_owned()), "{}", said.stdout);
+    assert!(found.contains(&"store problem".to_owned()), "{}", said.stdout);
+}
+
+#[test]
+fn every_mistake_of_the_configuration_is_found_at_once() {
+    let terminal = Terminal::new();
+    fs::create_dir(terminal.data()).unwrap();
+    fs::write(terminal.data().join("herma.toml"), "[server]\nlisten = 1\n[titles]\nby = \"x\"\n[sever]\n").unwrap();
+    let said = terminal.run(&["doctor", "--json"]);
+    assert_eq!((said.code, statuses(&said)), (1, vec!["configuration problem".to_owned(); 3]), "{}", said.stdout);
+    let refused = terminal.run(&["serve"]);
+    assert_eq!((refused.code, refused.stderr.lines().count()), (2, 3), "{}", refused.stderr);
 }

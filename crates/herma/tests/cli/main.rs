@@ -1,6 +1,7 @@
 //! `herma` in a terminal, as people and scripts see it: whole transcripts, exit codes, and the files on disk.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod backup;
 mod chat;
 mod config;
 mod doctor;

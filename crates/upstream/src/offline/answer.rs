@@ -4,7 +4,7 @@ use herma_model::generation::ToolCall;
 use serde_json::{Value, json};
 
 use super::prompt::{AnswerFormat, Prompt};
-use super::{schema, summary, title, tools};
+use super::{recall, schema, summary, title, tools};
 use crate::redact::shorten;
 
 /// The longest text that an answer repeats, in characters.
@@ -28,7 +28,10 @@ pub(super) fn reply_to(prompt: &Prompt) -> Reply {
     if !calls.is_empty() {
         return Reply::Calls(calls);
     }
-    let text = title::title_of(prompt).or_else(|| summary::summary_of(prompt)).unwrap_or_else(|| echo(prompt));
+    let text = title::title_of(prompt)
+        .or_else(|| summary::summary_of(prompt))
+        .or_else(|| recall::what_was_said(prompt))
+        .unwrap_or_else(|| echo(prompt));
     Reply::Text(in_format(prompt, text))
 }
 

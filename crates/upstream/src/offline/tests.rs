@@ -41,6 +41,21 @@ fn calls_of(messages: &[Value], params: &Value) -> Vec<(String, String)> {
 }
 
 #[test]
+fn asked_what_was_said_it_quotes_the_person() {
+    let first = user("I want to see Oslo in May.");
+    let answer = json!({"role": "assistant", "content": "Good."});
+    assert_eq!(
+        text_of(&[first.clone(), answer.clone(), user("What did I say?")], &json!({})),
+        "You said: \"I want to see Oslo in May.\" (message 2 of this conversation; I am Herma's offline model.)"
+    );
+    let three = [first, answer.clone(), user("And\nBergen"), answer, user("tell me again what I said")];
+    let said = text_of(&three, &json!({}));
+    assert!(said.starts_with("You said: \"I want to see Oslo in May.\", then \"And Bergen\" (message 3"), "{said}");
+    let nothing = text_of(&[user("what did I say?")], &json!({}));
+    assert!(nothing.starts_with("You said: nothing before this (message 1"), "{nothing}");
+}
+
+#[test]
 fn it_repeats_what_was_said_and_counts_the_messages() {
     let messages = [
         json!({"role": "system", "content": "Be kind."}),

@@ -73,6 +73,7 @@ impl Events {
                 duration_ms: 0,
                 text: tool::UNCERTAIN.to_owned(),
                 earlier: None,
+                old_text: None,
             };
             self.settle(at, &uncertain);
         }

@@ -59,7 +59,7 @@ fn said(number: u128, answer: &Answer, own: &[OwnCall]) -> Step {
 }
 
 fn result(number: u128, call: &str, status: CallStatus, text: &str) -> Step {
-    let end = CallEnd { status, duration_ms: 1500, answer: None, call: None };
+    let end = CallEnd { duration_ms: 1500, ..CallEnd::at_once(status) };
     Step::ToolResult(stored(number, Utterance::tool_result(call, text, &end)))
 }
 

@@ -28,7 +28,7 @@ pub(crate) async fn create(
     let body = body::read(&app, &parts.headers, body).await?;
     let CompactRequest { dry_run, mode, model } = CompactRequest::parse(&body)?;
     let expected = revision::expected(&parts.headers)?;
-    let request = CompactionRequest { principal, alias, mode, model, expected, begun: None };
+    let request = CompactionRequest { principal, alias, mode, model, expected, begun: None, cancelled: None };
     if dry_run {
         let preview = app.gateway.preview_compaction(request).await?;
         return Ok(Json(CompactionPreview::from(&preview)).into_response());
