@@ -63,7 +63,7 @@ fn pages() -> io::Result<Vec<Page>> {
     let herma = build::herma()?;
     let openapi = std::fs::read_to_string(workspace::root().join("crates/http/src/openapi.json"))?;
     Ok(vec![
-        Page { path: "docs/reference/CONFIGURATION.md", text: settings(&printed(&herma, &["config"])?) },
+        Page { path: "docs/reference/CONFIGURATION.md", text: settings(&printed(&herma, &["config", "--all"])?) },
         Page { path: "docs/reference/CLI.md", text: commands(&herma, &mut Vec::new())? },
         Page { path: "docs/reference/ROUTES.md", text: finish(&routes::page(&serde_json::from_str(&openapi)?)) },
     ])
