@@ -14,6 +14,8 @@ pub(crate) mod receipts;
 pub(crate) mod scrub;
 pub(crate) mod steps;
 
+use std::sync::Arc;
+
 use herma_model::alias::Namespace;
 use herma_model::{Alias, ConversationEvent, ConversationId, SessionKey, StopKind, Timestamp, TurnId};
 use herma_store::{Children, Facts, Removed, Scope};
@@ -116,7 +118,7 @@ pub(crate) fn erase(
         end_parked(connection, &mut state, parked, StopKind::Cancel, now)?;
     }
     if how.as_key.is_some() {
-        state.facts.session_key = how.as_key.cloned();
+        Arc::make_mut(&mut state.facts).session_key = how.as_key.cloned();
     }
     removed.conversations += 1;
     removed.events += events::forget(connection, conversation)?;
