@@ -81,7 +81,7 @@ impl<'a> TurnTeller<'a> {
                 cause = stop.stopped_after(stopped) => {
                     stopped = Some(cause);
                     if cause != StopCause::Superseded || self.known > 0 || self.permissions.is_open() {
-                        self.cancel(&handle).await;
+                        self.cancel(&mut handle).await;
                     }
                     continue;
                 }
@@ -138,7 +138,7 @@ impl<'a> TurnTeller<'a> {
     }
 
     /// Cancels the turn. After a question the turn goes on under another handle, so it is cancelled by its id.
-    async fn cancel(&mut self, handle: &TurnHandle) {
+    async fn cancel(&mut self, handle: &mut TurnHandle) {
         self.permissions.clear();
         let Some(turn) = self.turn.filter(|_| self.was_parked) else { return handle.cancel() };
         if let Err(error) = self.agent.gateway.cancel(&self.agent.principal, turn).await {
