@@ -1,7 +1,7 @@
 //! `cargo xtask docs`: writes the pages that follow from the code: settings, commands and routes.
 //!
-//! The text above the mark of a page is written by hand and stays. Everything below it is made from what `herma config`
-//! and `herma help` print and from the OpenAPI document. With `--check` nothing is written: a page that differs fails.
+//! The text above the mark of a page is written by hand and stays. Everything below it is made from what `herma config
+//! --all` and `herma help` print and from the OpenAPI document. With `--check` nothing is written: a page that differs fails.
 
 mod routes;
 
@@ -63,7 +63,7 @@ fn pages() -> io::Result<Vec<Page>> {
     let herma = build::herma()?;
     let openapi = std::fs::read_to_string(workspace::root().join("crates/http/src/openapi.json"))?;
     Ok(vec![
-        Page { path: "docs/reference/CONFIGURATION.md", text: settings(&printed(&herma, &["config"])?) },
+        Page { path: "docs/reference/CONFIGURATION.md", text: settings(&printed(&herma, &["config", "--all"])?) },
         Page { path: "docs/reference/CLI.md", text: commands(&herma, &mut Vec::new())? },
         Page { path: "docs/reference/ROUTES.md", text: finish(&routes::page(&serde_json::from_str(&openapi)?)) },
     ])
