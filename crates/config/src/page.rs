@@ -36,6 +36,15 @@ struct Entry {
     is_set: bool,
 }
 
+/// How an entry is written.
+#[derive(Debug, Clone, Copy)]
+enum Written {
+    Setting,
+    Comment,
+    /// A comment that says that the setting has no value.
+    Example,
+}
+
 impl Page {
     /// Writes a comment before the first table.
     pub(crate) fn comment(&mut self, about: &str) {
@@ -106,13 +115,15 @@ impl Page {
             let differs = |entry: &&Entry| default.is_none_or(|default| !default.entries.contains(entry));
             let entries: Vec<&Entry> = table.entries.iter().filter(is_there).filter(differs).collect();
             if default.is_none() || !entries.is_empty() {
-                table.write(&mut text, entries.into_iter().map(|entry| (entry, entry.is_set)));
+                let written = |entry: &Entry| if entry.is_set { Written::Setting } else { Written::Comment };
+                table.write(&mut text, entries.into_iter().map(|entry| (entry, written(entry))));
             }
         }
         text
     }
 
-    /// All tables and settings. Those that are on the other page too become comments.
+    /// All tables and settings. Those that are on the other page too become comments, and of them it is said whether
+    /// they are a default or an example.
     pub(crate) fn whole(&self, defaults: &Self) -> String {
         let mut text = self.preface.clone();
         for table in &self.tables {
@@ -120,7 +131,12 @@ impl Page {
             let is_default = |entry: &Entry| default.is_some_and(|default| default.entries.contains(entry));
             let mut entries = table.entries.iter().filter(is_there).peekable();
             if entries.peek().is_some() {
-                table.write(&mut text, entries.map(|entry| (entry, entry.is_set && !is_default(entry))));
+                let written = |entry: &Entry| match (entry.is_set, is_default(entry)) {
+                    (true, false) => Written::Setting,
+                    (false, true) => Written::Example,
+                    (true, true) | (false, false) => Written::Comment,
+                };
+                table.write(&mut text, entries.map(|entry| (entry, written(entry))));
             }
         }
         text
@@ -133,13 +149,17 @@ impl Page {
 
 impl Table {
     /// Writes the table with some of its entries, each as a setting or as a comment.
-    fn write<'a>(&self, text: &mut String, entries: impl Iterator<Item = (&'a Entry, bool)>) {
+    fn write<'a>(&self, text: &mut String, entries: impl Iterator<Item = (&'a Entry, Written)>) {
         text.push('\n');
         comment(text, &self.about);
         line(text, format_args!("[{}]", self.path));
-        for (entry, is_set) in entries {
+        for (entry, written) in entries {
             comment(text, &entry.about);
-            line(text, format_args!("{}{}", if is_set { "" } else { "# " }, entry.line));
+            match written {
+                Written::Setting => line(text, format_args!("{}", entry.line)),
+                Written::Comment => line(text, format_args!("# {}", entry.line)),
+                Written::Example => line(text, format_args!("# {}  # an example; not set", entry.line)),
+            }
         }
     }
 }

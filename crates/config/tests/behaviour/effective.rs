@@ -116,8 +116,8 @@ fn everything_that_can_be_set_is_shown_if_that_is_asked_for() {
     for line in [
         "# listen = \"127.0.0.1:8642\"",
         "# cors_origins = []",
-        "# url = \"sqlite:/srv/herma/herma.db\"",
-        "# base_url = \"https://api.openai.com/v1\"",
+        "# url = \"sqlite:/srv/herma/herma.db\"  # an example; not set",
+        "# base_url = \"https://api.openai.com/v1\"  # an example; not set",
         "# timeout = \"120s\"",
         "# threshold = 0.75",
         "# builtin = []",

@@ -5,6 +5,7 @@ use herma_gateway::{CompactionRequest, NewFork, Sessions, now};
 use herma_model::Alias;
 use herma_store::{BranchPoint, Change, ListFilter, ListView, Pin, RewindPoint};
 use herma_wire::resource::title;
+use tokio::sync::watch;
 
 use super::clipboard;
 use super::conversation::Conversation;
@@ -101,6 +102,7 @@ impl Talk<'_> {
     async fn compact(&mut self) -> anyhow::Result<()> {
         let alias = self.alias()?.clone();
         output::note("(making a summary; that can take a while)");
+        let (stop, cancelled) = watch::channel(false);
         let request = CompactionRequest {
             principal: self.principal.clone(),
             alias: alias.clone(),
@@ -108,11 +110,14 @@ impl Talk<'_> {
             model: self.model.clone(),
             expected: None,
             begun: None,
+            cancelled: Some(cancelled),
         };
-        let work = self.gateway.compact(request);
-        let done = tokio::select! {
-            done = work => done.map_err(explained(&alias))?,
-            _ = self.signals.next() => bail!("stopped; nothing was changed"),
+        let mut work = std::pin::pin!(self.gateway.compact(request));
+        let done = loop {
+            tokio::select! {
+                done = &mut work => break done.map_err(explained(&alias))?,
+                _ = self.signals.next() => drop(stop.send_replace(true)),
+            }
         };
         let record = &done.record;
         output::note(&format!(

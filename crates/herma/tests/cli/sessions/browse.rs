@@ -313,3 +313,24 @@ fn rm_is_delete() {
     terminal.sessions("rm trip --yes").answer();
     assert_eq!(ids(&terminal.sessions("list --json")), ["trip-by-train", "recipe"]);
 }
+
+#[test]
+fn a_short_id_of_two_conversations_is_refused_with_both() {
+    let terminal = Terminal::new();
+    terminal.run(&["chat", "no name"]).answer();
+    let file = terminal.data().with_file_name("all.jsonl");
+    let name = file.display().to_string();
+    terminal.run(&["sessions", "export", "--all", "--output", &name]).answer();
+    let lines = std::fs::read_to_string(&file).unwrap();
+    let conversation = rows(&terminal.sessions("list --json"))[0]["conversation_id"].as_str().unwrap().to_owned();
+    // The first digits of an id are its time: the copies of all ids end alike.
+    std::fs::write(&file, lines.replace(&conversation[4..13], "_01a00000")).unwrap();
+    terminal.run(&["sessions", "import", &name]).answer();
+    let short = &conversation[conversation.len() - 8..];
+    for command in [vec!["chat", "--session", short, "hello"], vec!["sessions", "show", short]] {
+        let said = terminal.run(&command);
+        assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{command:?}");
+        assert!(said.stderr.contains("not enough to tell these apart"), "{}", said.stderr);
+        assert_eq!(said.stderr.lines().filter(|line| line.ends_with(short)).count(), 2, "{}", said.stderr);
+    }
+}
