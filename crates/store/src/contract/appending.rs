@@ -88,7 +88,11 @@ pub async fn a_further_attempt_goes_on_after_what_was_appended<S: Store>(world: 
     let (id, usage) = (MessageId::answered(turn.turn, 1, 0), finish().usage);
     let messages = vec![NewMessage { id, ..message(Role::Assistant, "let me look") }];
     let (lease, session, now) = (turn.lease, turn.facts.head.id.clone(), world.now());
-    world.one.append(Append { lease, session, messages, usage, cost: None, record: None, now }).await.unwrap();
+    world
+        .one
+        .append(Append { lease, session, messages, usage, cost: None, record: None, recall: None, now })
+        .await
+        .unwrap();
     let id = MessageId::answered(turn.turn, 1, 1);
     let messages = vec![NewMessage { id, said: Utterance::partial_text("I ha") }];
     let failure = cancelled();
@@ -119,7 +123,16 @@ pub async fn streamed_output_of_an_attempt_is_not_part_of_the_next<S: Store>(wor
     let id = MessageId::answered(turn.turn, 2, 0);
     let messages = vec![NewMessage { id, ..message(Role::Assistant, "look") }];
     let (session, record) = (turn.facts.head.id.clone(), Some("second".to_owned()));
-    let append = Append { lease: second.lease, session, messages, usage: None, cost: None, record, now: world.now() };
+    let append = Append {
+        lease: second.lease,
+        session,
+        messages,
+        usage: None,
+        cost: None,
+        record,
+        recall: None,
+        now: world.now(),
+    };
     world.one.append(append).await.unwrap();
     let more = StreamedOutput { text: "x".to_owned(), record: " and more".to_owned() };
     world.one.journal(second.lease, more).wait().await.unwrap();

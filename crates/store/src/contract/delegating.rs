@@ -43,7 +43,10 @@ impl<S: Store> World<S> {
     async fn append_calls(&self, store: &S, turn: &Running, nth: usize, calls: &[&str]) {
         let (lease, session, now) = (turn.lease, turn.facts.head.id.clone(), self.now());
         let messages = vec![delegating(turn, nth, calls)];
-        store.append(Append { lease, session, messages, usage: None, cost: None, record: None, now }).await.unwrap();
+        store
+            .append(Append { lease, session, messages, usage: None, cost: None, record: None, recall: None, now })
+            .await
+            .unwrap();
     }
 
     /// A turn in a new conversation that a call made.

@@ -50,7 +50,16 @@ impl<S: Store> World<S> {
         let (lease, session) = (turn.lease, turn.facts.head.id.clone());
         let messages = messages.collect();
         store
-            .append(Append { lease, session, messages, usage: None, cost: None, record: None, now: self.now() })
+            .append(Append {
+                lease,
+                session,
+                messages,
+                usage: None,
+                cost: None,
+                record: None,
+                recall: None,
+                now: self.now(),
+            })
             .await
             .unwrap();
     }

@@ -117,7 +117,7 @@ pub async fn costs_of_steps_and_ends_add_up<S: Store>(world: &World<S>) {
     let messages = vec![NewMessage { id, ..message(Role::Assistant, "let me look") }];
     let usage = Usage { input: 100, output: 20, ..Usage::default() };
     let paid = Some(Cost::of(usage, price));
-    let step = Append { lease, session, messages, usage: Some(usage), cost: paid, record: None, now };
+    let step = Append { lease, session, messages, usage: Some(usage), cost: paid, record: None, recall: None, now };
     world.one.append(step).await.unwrap();
     assert_eq!(world.there("trip").await.cost, cost(140), "it counts as soon as it is written");
     let failure = TurnFailure::new(herma_model::turn::FailureCode::UpstreamError, "it broke");
