@@ -22,7 +22,7 @@ use crate::error::{Conflict, GatewayError, Missing};
 use crate::follow::{Followed, Follower};
 use crate::live::{LiveTurn, LiveTurns};
 use crate::log::{TurnEvent, TurnLog};
-use crate::memories::Memories;
+use crate::memory::Memories;
 use crate::models::{ModelServers, OfferedModels, ResolvedModel};
 use crate::readiness::Readiness;
 use crate::request::{ConversationRef, TurnHandle, TurnRequest};

@@ -1,16 +1,12 @@
 //! The one way in. A front door translates its protocol into requests of the gateway, and uses four types:
-//!
 //! - [`Gateway`] takes turns: it gets a [`TurnRequest`] and gives a [`TurnHandle`]. It does all that needs a model.
 //! - [`Sessions`] needs only the store: it resolves names, and reads and changes conversations without a turn.
-//! - [`Memories`] reads and changes facts in long-term memory.
-//! - [`access::Access`] says which principal an API key stands for.
+//! - [`Memories`] are facts in long-term memory. [`access::Access`] says which principal an API key stands for.
 //!
 //! Inside:
-//!
 //! - Before a turn: [`request`], [`admission`], [`history`], [`input`], [`repeated`], [`waiting`], [`mod@line`].
 //! - A turn: [`run`] and [`running`] from lease to commit; [`driver`] does what the turn machine decides, for the hosts
-//!   [`stored_turn`], [`stateless`] and [`own_call`]; [`tools`], [`budget`], [`parked`], [`journal`],
-//!   [`mod@recall`].
+//!   [`stored_turn`], [`stateless`] and [`own_call`]; [`tools`], [`budget`], [`parked`], [`journal`], [`memory`].
 //! - Its listeners: [`log`], [`live`]; reading a turn again: [`follow`], [`replay`], [`answer`].
 //! - Beside turns: [`sessions`], [`compaction`], [`titles`], [`append`], [`context`], [`pass_on`], [`cache`],
 //!   [`retention`]; shown to clients: [`rows`], [`session_view`], [`error`].
@@ -36,14 +32,13 @@ mod journal;
 mod line;
 mod live;
 mod log;
-mod memories;
+mod memory;
 mod mint;
 pub mod models;
 mod own_call;
 mod parked;
 mod pass_on;
 mod readiness;
-mod recall;
 mod repeated;
 mod replay;
 mod request;
@@ -70,12 +65,10 @@ pub use context::SummarisedContext;
 pub use counters::Counters;
 pub use error::{Conflict, Field, GatewayError, InvalidRequest, KeyProblem, Missing, UndoProblem};
 pub use gateway::Gateway;
-pub use herma_memory::RecallLimits;
 pub use log::{AnswerForm, Finished, Progress, SessionView, TurnEvent};
-pub use memories::Memories;
+pub use memory::{Memories, MemorySettings, ProviderSettings, RecallLimits};
 pub use mint::now;
 pub use pass_on::{NotPassedOn, PassedOn};
-pub use recall::{MemorySettings, ProviderSettings};
 pub use request::{
     AskWhere, CLIENT_COMPACTION, Caller, ConversationRef, Destination, MemoryUse, OnDisconnect, Policy,
     RequestIdentity, ToolOffer, TurnHandle, TurnInput, TurnOptions, TurnRequest,

@@ -6,8 +6,8 @@ use herma_model::provenance::CompactionMode;
 use herma_model::{Cost, Usage};
 
 use crate::budget::BudgetSettings;
+use crate::memory::MemorySettings;
 use crate::models::{Models, ResolvedModel, ServerId};
-use crate::recall::MemorySettings;
 use crate::tools::ToolSettings;
 
 /// When and how histories are summarised.
@@ -111,8 +111,8 @@ mod tests {
     use herma_model::Price;
 
     use super::*;
+    use crate::memory::ProviderSettings;
     use crate::models::{ModelSettings, UpstreamName};
-    use crate::recall::ProviderSettings;
 
     const OLLAMA: ServerId = ServerId::Other(0);
     const AZURE: ServerId = ServerId::Other(1);

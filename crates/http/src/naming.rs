@@ -1,7 +1,7 @@
 //! The names that an HTTP request gives for its conversation. The gateway decides which conversation they lead to.
 
 use herma_gateway::{ConversationRef, Destination, Field, Names};
-use herma_model::{Alias, Principal};
+use herma_model::{Alias, Principal, SessionKey};
 use herma_wire::responses::ResponsesRequest;
 
 use crate::app::Shared;
@@ -27,10 +27,19 @@ pub(crate) fn add_session(names: &mut Names, name: &str) -> Result<(), ApiError>
     Ok(())
 }
 
-/// Adds the names in the body of a request for a response.
-pub(crate) fn add_body_names(names: &mut Names, asked: &ResponsesRequest) -> Result<(), ApiError> {
-    if let Some(name) = &asked.conversation {
-        names.add(Field::Conversation, alias(name, "conversation")?);
+/// The conversation of a session key that was used last. Without a key it is a name like any other.
+const CURRENT: &str = "current";
+
+/// Adds the names in the body of a request for a response, under the session key of the request.
+pub(crate) fn add_body_names(
+    names: &mut Names,
+    asked: &ResponsesRequest,
+    session_key: Option<&SessionKey>,
+) -> Result<(), ApiError> {
+    match (asked.conversation.as_deref(), session_key) {
+        (Some(CURRENT), Some(key)) => names.add_current(key.clone()),
+        (Some(name), _) => names.add(Field::Conversation, alias(name, "conversation")?),
+        (None, _) => {}
     }
     if let Some(previous) = &asked.previous_response_id {
         names.go_on_from(previous).map_err(Dialect::Responses.error_mapper())?;

@@ -14,7 +14,7 @@ use crate::words;
 
 /// How many passages and facts are looked for.
 const PASSAGES: usize = 6;
-const FACTS: usize = 16;
+const FACTS: usize = 12;
 
 /// The built-in provider.
 pub struct Builtin {

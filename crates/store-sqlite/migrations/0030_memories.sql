@@ -23,7 +23,7 @@ CREATE VIRTUAL TABLE memory_index USING fts5 (terms, content = '', detail = none
 INSERT INTO memory_index (memory_index, rank) VALUES ('secure-delete', 1);
 
 -- What memory did for a turn under a session key. `recorded` says whether later recalls may find what the turn says.
--- `sources` is a JSON list of what the block quotes: a conversation's key, or a fact's key as a negative number.
+-- `sources` has the ids of the conversations and facts that the block quotes, separated by spaces.
 CREATE TABLE recalls (
     turn_pk         INTEGER PRIMARY KEY,
     conversation_pk INTEGER NOT NULL,

@@ -17,7 +17,7 @@ use crate::lineage::Lineage;
 use crate::rows::ConversationState;
 use crate::tables::{CompactionColumns, add_compaction, carry, insert_message, set_base};
 use crate::takeover::live_turn;
-use crate::{conversation, events, ledger, rewinds, snapshot};
+use crate::{conversation, events, ledger, memories, rewinds, snapshot};
 
 /// Compacts, or changes nothing except that a dead owner's turn is ended.
 pub(crate) fn compact(
@@ -65,6 +65,9 @@ pub(crate) fn compact(
         && head != state.head
     {
         connection.execute("UPDATE turns SET rotated = 1, session_pk = ?2 WHERE pk = ?1", [turn, head]).translated()?;
+    }
+    for fact in &compaction.facts {
+        memories::add(connection, fact)?;
     }
     let done = compacted(connection, state.key, key)?;
     if head != state.head {

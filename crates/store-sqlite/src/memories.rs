@@ -149,7 +149,7 @@ pub(crate) fn change(
     now: Timestamp,
 ) -> StoreResult<Option<Memory>> {
     let Some(StoredMemory { key, memory }) = find(connection, scope, id)? else { return Ok(None) };
-    recalls::drop_quotes(connection, scope.tenant, &memory.session_key, recalls::fact(key))?;
+    recalls::drop_quotes(connection, scope.tenant, &memory.session_key, &id.to_string())?;
     unindex(connection, key, &terms_of(scope.tenant, &memory.session_key, &memory.text))?;
     connection
         .prepare_cached("UPDATE memories SET text = ?2, updated_at = ?3 WHERE pk = ?1")
@@ -222,7 +222,7 @@ fn remove_all(
 }
 
 fn remove(connection: &Connection, tenant: TenantId, StoredMemory { key, memory }: &StoredMemory) -> StoreResult<()> {
-    recalls::drop_quotes(connection, tenant, &memory.session_key, recalls::fact(*key))?;
+    recalls::drop_quotes(connection, tenant, &memory.session_key, &memory.id.to_string())?;
     unindex(connection, *key, &terms_of(tenant, &memory.session_key, &memory.text))?;
     connection
         .prepare_cached("DELETE FROM memories WHERE pk = ?1")

@@ -3,22 +3,16 @@
 //! A block quotes conversations and facts. If one of them is deleted, the whole block goes, because only the last
 //! turn's block is ever shown.
 
-use herma_model::{ConversationId, MemoryId, Recall, RecallStatus, SessionKey, TenantId, TurnId};
+use herma_model::{ConversationId, Recall, RecallStatus, SessionKey, TenantId, TurnId};
 use herma_store::Lease;
 use rusqlite::{Connection, OptionalExtension, params};
-use uuid::Uuid;
 
 use crate::failure::{StoreResult, Translate};
 use crate::rows;
 
-/// How `sources` names a fact. A conversation is named by its key.
-pub(crate) const fn fact(key: i64) -> i64 {
-    -key
-}
-
 /// Writes what memory did for a turn. An earlier attempt's row is replaced.
 pub(crate) fn write(connection: &Connection, lease: Lease, recall: &Recall) -> StoreResult<()> {
-    let sources = recall.block.as_ref().map(|_| sources(connection, lease, recall)).transpose()?;
+    let sources = recall.block.as_ref().map(|_| sources(recall));
     connection
         .prepare_cached(
             "INSERT OR REPLACE INTO recalls (turn_pk, conversation_pk, status, recorded, block, sources)
@@ -38,25 +32,10 @@ pub(crate) fn write(connection: &Connection, lease: Lease, recall: &Recall) -> S
         .translated()
 }
 
-/// The keys of what a block quotes, as a JSON list.
-fn sources(connection: &Connection, lease: Lease, recall: &Recall) -> StoreResult<String> {
-    let key_of = |sql: &str, id: Uuid| {
-        connection
-            .prepare_cached(sql)
-            .and_then(|mut select| {
-                select.query_row(params![id.as_bytes(), lease.tenant.0], |row| row.get::<_, i64>(0)).optional()
-            })
-            .translated()
-    };
-    let mut keys = Vec::new();
-    for conversation in &recall.conversations {
-        let sql = "SELECT pk FROM conversations WHERE id = ?1 AND tenant_pk = ?2";
-        keys.extend(key_of(sql, conversation.uuid())?);
-    }
-    for memory in &recall.memories {
-        keys.extend(key_of("SELECT pk FROM memories WHERE id = ?1 AND tenant_pk = ?2", memory.uuid())?.map(fact));
-    }
-    Ok(serde_json::to_string(&keys).unwrap_or_default())
+/// The ids of what a block quotes.
+fn sources(recall: &Recall) -> String {
+    let conversations = recall.conversations.iter().map(ToString::to_string);
+    conversations.chain(recall.memories.iter().map(ToString::to_string)).collect::<Vec<_>>().join(" ")
 }
 
 /// What memory did for a turn. `None` if no session key was in force.
@@ -78,17 +57,9 @@ pub(crate) fn of_turn(connection: &Connection, turn: TurnId) -> StoreResult<Opti
         .translated()?;
     let Some((recall, sources)) = found else { return Ok(None) };
     let Some(sources) = sources else { return Ok(Some(recall)) };
-    let ids = |sql: &str| -> StoreResult<Vec<Uuid>> {
-        connection
-            .prepare_cached(sql)
-            .and_then(|mut select| select.query_map([&sources], |row| rows::uuid(row, 0))?.collect())
-            .translated()
-    };
-    let conversations = ids("SELECT c.id FROM json_each(?1) j CROSS JOIN conversations c ON c.pk = j.value")?;
-    let memories = ids("SELECT m.id FROM json_each(?1) j CROSS JOIN memories m ON m.pk = -j.value")?;
     Ok(Some(Recall {
-        conversations: conversations.into_iter().map(ConversationId::from_uuid).collect(),
-        memories: memories.into_iter().map(MemoryId::from_uuid).collect(),
+        conversations: sources.split(' ').filter_map(|id| id.parse().ok()).collect(),
+        memories: sources.split(' ').filter_map(|id| id.parse().ok()).collect(),
         ..recall
     }))
 }
@@ -96,23 +67,28 @@ pub(crate) fn of_turn(connection: &Connection, turn: TurnId) -> StoreResult<Opti
 /// Deletes the blocks of other turns that quote a conversation.
 pub(crate) fn forget_conversation(connection: &Connection, conversation: i64) -> StoreResult<()> {
     let found = connection
-        .prepare_cached("SELECT tenant_pk, session_key FROM conversations WHERE pk = ?1")
+        .prepare_cached("SELECT tenant_pk, session_key, id FROM conversations WHERE pk = ?1")
         .and_then(|mut select| {
-            select.query_row([conversation], |row| Ok((TenantId(row.get(0)?), rows::session_key(row, 1)?))).optional()
+            select
+                .query_row([conversation], |row| {
+                    let id = ConversationId::from_uuid(rows::uuid(row, 2)?);
+                    Ok((TenantId(row.get(0)?), rows::session_key(row, 1)?, id))
+                })
+                .optional()
         })
         .translated()?;
     match found {
-        Some((tenant, Some(session_key))) => drop_quotes(connection, tenant, &session_key, conversation),
-        Some((_, None)) | None => Ok(()),
+        Some((tenant, Some(session_key), id)) => drop_quotes(connection, tenant, &session_key, &id.to_string()),
+        Some((_, None, _)) | None => Ok(()),
     }
 }
 
-/// Deletes the blocks of a key's turns that quote a source.
+/// Deletes the blocks of a key's turns that quote a source, by its id.
 pub(crate) fn drop_quotes(
     connection: &Connection,
     tenant: TenantId,
     session_key: &SessionKey,
-    source: i64,
+    source: &str,
 ) -> StoreResult<()> {
     connection
         .prepare_cached(
@@ -120,7 +96,7 @@ pub(crate) fn drop_quotes(
              SELECT r.turn_pk FROM conversations c INDEXED BY conversations_by_key
              CROSS JOIN recalls r INDEXED BY recalls_with_block ON r.conversation_pk = c.pk AND r.block IS NOT NULL
              WHERE c.tenant_pk = ?1 AND c.session_key = ?2
-             AND EXISTS (SELECT 1 FROM json_each(r.sources) WHERE value = ?3))",
+             AND instr(r.sources, ?3) > 0)",
         )
         .and_then(|mut update| update.execute(params![tenant.0, session_key.as_str(), source]))
         .map(drop)

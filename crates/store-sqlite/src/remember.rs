@@ -21,8 +21,8 @@ use crate::{rewinds, rows};
 const NEWEST: usize = 48;
 /// The same while a part of the asking conversation may be recalled: then rows that it still shows are among them.
 const NEWEST_BESIDE_OWN: usize = 96;
-/// How many rows are read for each one that is wanted. Some turn out to be hidden, or not to be recorded.
-const READ_FOR_EACH: usize = 5;
+/// How many rows may turn out to be hidden, or to say the same, before no more are read.
+const MOST_FRUITLESS: usize = 16;
 /// The weight of a word that leads to [`NEWEST`] rows or more.
 const COMMON: u32 = 2;
 
@@ -100,9 +100,13 @@ fn passages(connection: &Connection, query: &MemoryQuery, key: &str) -> StoreRes
     let mut passages = Vec::new();
     // A question that was asked again and again is quoted once.
     let mut known: HashSet<[u8; 16]> = HashSet::new();
-    for row in rated.iter().take(READ_FOR_EACH * query.passages).take_while(|row| row.score >= least) {
-        passages.extend(passage(connection, query, own, row.key, &mut known)?);
-        if passages.len() == query.passages {
+    let mut fruitless = 0;
+    for row in rated.iter().take_while(|row| row.score >= least) {
+        match passage(connection, query, own, row.key, &mut known)? {
+            Some(passage) => passages.push(passage),
+            None => fruitless += 1,
+        }
+        if passages.len() == query.passages || fruitless == MOST_FRUITLESS {
             break;
         }
     }

@@ -10,6 +10,7 @@ use herma_model::{
 };
 
 use crate::commit::Lease;
+use crate::memories::NewMemory;
 use crate::snapshot::{Revision, Scope, Version};
 
 /// What allows a compaction.
@@ -64,6 +65,8 @@ pub struct NewCompaction {
     pub usage: Usage,
     /// How long it took, in milliseconds.
     pub duration_ms: u64,
+    /// Facts about the conversation's session key that the summary lists.
+    pub facts: Vec<NewMemory>,
     /// The clock.
     pub now: Timestamp,
 }

@@ -84,6 +84,11 @@ pub fn ask_for_summary(words: u64) -> String {
     )
 }
 
+/// What is added to that instruction if the conversation has a session key.
+pub const ASK_FOR_FACTS: &str = " If the user said things about themselves that will still be true in other \
+     conversations, such as names, preferences, dates or circumstances, end with a line `Facts:` and below it one line \
+     `- …` for each, as a sentence that can stand alone. Otherwise leave that out.";
+
 /// The instruction for a model whose first summary could not be used.
 pub fn ask_for_short_summary(words: u64) -> String {
     format!(

@@ -77,6 +77,7 @@ fn measure(options: &Options) -> io::Result<()> {
                 Section::Compaction => sections::compaction::run(options).await,
                 Section::Responses => sections::responses::run(options).await,
                 Section::Tools => sections::tools::run(options).await,
+                Section::MemoryRecall => sections::memory_recall::run(options).await,
                 Section::Unnamed => sections::unnamed::run(options).await,
                 Section::Scale => sections::scale::run(options).await,
             }

@@ -62,6 +62,8 @@ pub(super) enum Section {
     Responses,
     /// Turns with a round of a built-in tool, compared with turns without tools.
     Tools,
+    /// Turns that recall from 100,000 memories, compared with turns that do not.
+    MemoryRecall,
     /// Whole histories without a session name, compared with the same ones with a name.
     Unnamed,
     /// A store with a million conversations. Takes as long as all other sections together, so it runs only on
@@ -71,7 +73,7 @@ pub(super) enum Section {
 
 impl Section {
     /// All sections, in the order of the report.
-    pub(super) const ALL: [Self; 11] = [
+    pub(super) const ALL: [Self; 12] = [
         Self::Turns,
         Self::OtherTurns,
         Self::Counts,
@@ -81,6 +83,7 @@ impl Section {
         Self::Compaction,
         Self::Responses,
         Self::Tools,
+        Self::MemoryRecall,
         Self::Unnamed,
         Self::Scale,
     ];
@@ -96,6 +99,7 @@ impl Section {
             Self::Compaction => "Compaction",
             Self::Responses => "Responses",
             Self::Tools => "Tool rounds",
+            Self::MemoryRecall => "Recall",
             Self::Unnamed => "Clients without session names",
             Self::Scale => "Scale",
         }
@@ -151,6 +155,11 @@ impl Options {
     /// The directory that keeps the large store.
     pub(super) fn scale_data(&self) -> Option<&Path> {
         self.scale_data.as_deref()
+    }
+
+    /// Facts in the memory of `memory-recall`.
+    pub(super) fn memories(&self) -> usize {
+        if self.quick { 10_000 } else { 100_000 }
     }
 
     /// Requests of one kind.

@@ -37,6 +37,7 @@ impl Gateway {
             return Ok(None);
         }
         let new = NewCompaction {
+            facts: Vec::new(),
             id: mint::compaction(),
             authority: Authority::Lease(lease),
             base: base.map(|base| base.summary.compaction),

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use herma_model::compaction::{Base, CompactionTrigger, MadeBy, Sizes};
 use herma_model::provenance::CompactionMode;
-use herma_model::{CompactionId, ConversationId, Message, NewMessage, Seq, TenantId, TurnId};
-use herma_store::{Authority, Compacted, FailedCompaction, NewCompaction, Snapshot, StoreError};
+use herma_model::{CompactionId, ConversationId, MemorySource, Message, NewMessage, Seq, SessionKey, TenantId, TurnId};
+use herma_store::{Authority, Compacted, FailedCompaction, NewCompaction, NewMemory, Snapshot, StoreError};
 use herma_turn::compaction::{self, Plan};
-use herma_turn::{Budget, Transcript, summary};
+use herma_turn::summary::Facts;
+use herma_turn::{Budget, Transcript, summary, words};
 
 use super::summarise::{NoSummary, Summarised, SummaryCost, SummaryTask};
 use super::{Load, transcript};
@@ -256,6 +257,10 @@ impl Gateway {
             covered: &plan.covered(case.transcript()),
             limit,
             timeout: self.settings.compaction.timeout,
+            facts: match self.remembers_facts_of(case).is_some() {
+                true => Facts::Asked,
+                false => Facts::NotAsked,
+            },
         };
         if let Some(listener) = case.begun {
             listener.begun(case.id);
@@ -297,6 +302,32 @@ impl Gateway {
         }
     }
 
+    /// The session key whose facts a summary may list. Helpers and background work are not recorded.
+    fn remembers_facts_of(&self, case: Case<'_>) -> Option<SessionKey> {
+        let facts = &case.snapshot.facts;
+        facts.session_key.clone().filter(|_| self.memory.is_some() && facts.origin_kind.is_user_facing())
+    }
+
+    /// The compaction that the store is asked to write, with the facts that the summary lists.
+    pub(crate) fn compaction_of(&self, draft: &Draft, case: Case<'_>, authority: Authority) -> NewCompaction {
+        let mut new = draft.compaction(case, authority);
+        if let Some(session_key) = self.remembers_facts_of(case)
+            && let Some(text) = words::text_of(&new.summary.said.payload).filter(|_| new.trimmed.is_none())
+        {
+            let fact = |text: String| NewMemory {
+                id: mint::memory(),
+                tenant: case.tenant,
+                session_key: session_key.clone(),
+                text: Arc::from(text),
+                source: MemorySource::Summary,
+                conversation: Some(case.conversation()),
+                now: new.now,
+            };
+            new.facts = summary::facts(&text).into_iter().map(fact).collect();
+        }
+        new
+    }
+
     /// Keeps the summary of a draft for the compaction that will need it.
     pub(crate) fn remember(&self, case: Case<'_>, draft: &Draft) {
         let kept = PreparedSummary { basis: case.basis(), through: draft.plan.through, summary: draft.summary.clone() };
@@ -332,7 +363,7 @@ impl Draft {
     }
 
     /// The compaction that the store is asked to write.
-    pub(crate) fn compaction(&self, case: Case<'_>, authority: Authority) -> NewCompaction {
+    fn compaction(&self, case: Case<'_>, authority: Authority) -> NewCompaction {
         let cost = &self.summary.cost;
         let SummaryBasis { base, rewrites } = case.basis();
         NewCompaction {
@@ -353,6 +384,7 @@ impl Draft {
             sizes: self.sizes,
             usage: cost.usage,
             duration_ms: cost.duration_ms,
+            facts: Vec::new(),
             now: mint::now(),
         }
     }

@@ -118,7 +118,7 @@ impl Gateway {
     pub(crate) async fn plan_compaction(&self, overflow: &Overflow<'_>) -> Result<CompactionPlan, StoreError> {
         match self.draft(overflow.case).await {
             Ok(draft) => {
-                let new = draft.compaction(overflow.case, Authority::Lease(overflow.lease));
+                let new = self.compaction_of(&draft, overflow.case, Authority::Lease(overflow.lease));
                 Ok(CompactionPlan::Compaction(Box::new(FoundCompaction { draft, new })))
             }
             Err(NoDraft::Store(error)) => Err(error),

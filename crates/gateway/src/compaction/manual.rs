@@ -183,7 +183,7 @@ impl Gateway {
             draft = self.draft(case) => draft?,
         };
         let authority = Authority::Idle { scope: request.scope(), alias: request.alias.clone() };
-        let new = draft.compaction(case, authority);
+        let new = self.compaction_of(&draft, case, authority);
         let until = Instant::now() + self.settings.queue_timeout;
         loop {
             match self.store.compact(new.clone()).await? {

@@ -208,6 +208,7 @@ impl Gateway {
             covered,
             limit: self.budget(model.window.map_or(all, u64::from)).summary.max(LEAST_FOR_CLIENT),
             timeout: self.settings.compaction.timeout,
+            facts: herma_turn::summary::Facts::NotAsked,
         };
         self.summarise(&task).await.map_err(|(why, _)| why.into())
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use herma_model::generation::ModelFailureKind;
 use herma_model::{ModelCall, ModelFailure, Params, Payload, Retries, Usage, Utterance};
 use herma_turn::compaction::system_tokens;
-use herma_turn::summary::{self, Unusable, Wording};
+use herma_turn::summary::{self, Facts, Unusable, Wording};
 use tokio::time::Instant;
 
 use crate::gateway::Gateway;
@@ -28,6 +28,8 @@ pub(crate) struct SummaryTask<'a> {
     pub(crate) limit: u64,
     /// How long one try may take.
     pub(crate) timeout: Duration,
+    /// Whether the summary is to end with facts about the user.
+    pub(crate) facts: Facts,
 }
 
 /// How the model is asked in one try.
@@ -147,7 +149,7 @@ impl Gateway {
         let part_limit = style.window.saturating_sub(2 * task.limit);
         let mut so_far: Option<String> = None;
         for part in summary::parts(task.covered, part_limit) {
-            let messages = summary::request(&part, so_far.as_deref(), task.limit, style.wording);
+            let messages = summary::request(&part, so_far.as_deref(), task.limit, style.wording, task.facts);
             let most = summary::most_output(&messages, style.window, task.limit);
             let bound = style.is_bounded.then(|| (Box::from("max_tokens"), Arc::from(most.to_string())));
             let call = ModelCall {

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use herma_model::alias::Namespace;
-use herma_model::{Alias, ChatId, ConversationId, ResponseId, SessionKey, SessionKind};
-use herma_store::{HistoryScope, Pin, Resembling};
+use herma_model::limits::MAX_PAGE;
+use herma_model::{Alias, ChatId, ConversationId, Digest, ResponseId, SessionKey, SessionKind};
+use herma_store::{Archived, HistoryScope, ListFilter, Pin, Resembling};
 
 use super::Sessions;
 use crate::admission::own_alias;
@@ -36,17 +37,24 @@ pub struct Names {
     previous: Option<ResponseId>,
     /// A response id of another program. It is a name of the conversation that was imported from there.
     imported: Option<Alias>,
+    /// The session key whose current conversation is meant.
+    current: Option<SessionKey>,
 }
 
 impl Names {
     /// Whether the request names no conversation.
     pub fn is_empty(&self) -> bool {
-        self.names.is_empty() && self.previous.is_none() && self.imported.is_none()
+        self.names.is_empty() && self.previous.is_none() && self.imported.is_none() && self.current.is_none()
     }
 
     /// Adds a name. The first name is used; the others must agree. A [`Field::KnownSession`] must exist.
     pub fn add(&mut self, field: Field, alias: Alias) {
         self.names.push(Named { alias, field });
+    }
+
+    /// Names the conversation of a session key that was used last.
+    pub fn add_current(&mut self, session_key: SessionKey) {
+        self.current = Some(session_key);
     }
 
     /// Sets the response to continue, by its id. Fails if the id does not have the form of one.
@@ -69,6 +77,13 @@ impl Sessions<'_> {
             }
             names.add(Field::PreviousResponse, alias);
         }
+        if let Some(session_key) = names.current.take() {
+            let alias = match self.current(&session_key).await? {
+                Some(conversation) => own_alias(&conversation.to_string())?,
+                None => first_name(&session_key)?,
+            };
+            names.add(Field::Conversation, alias);
+        }
         if names.names.len() + usize::from(names.previous.is_some()) > 1 {
             self.check_agreement(&names).await?;
         }
@@ -80,6 +95,27 @@ impl Sessions<'_> {
                 ConversationRef::Named { alias: named.alias, namespace: Namespace::Session, must_exist }
             }
         })
+    }
+
+    /// The conversation of a session key that a person used last and that has not ended. Cancel-safe.
+    pub async fn current(&self, session_key: &SessionKey) -> Result<Option<ConversationId>, GatewayError> {
+        let mut filter = ListFilter {
+            session_key: Some(session_key.clone()),
+            user_facing: Some(true),
+            archived: Archived::Any,
+            limit: MAX_PAGE,
+            ..ListFilter::default()
+        };
+        loop {
+            let page = self.store.conversations(&self.scope, filter.clone()).await?;
+            if let Some(current) = page.rows.iter().find(|row| row.ended.is_none()) {
+                return Ok(Some(current.facts.id));
+            }
+            filter.after = page.next;
+            if filter.after.is_none() {
+                return Ok(None);
+            }
+        }
     }
 
     /// Where a request of this kind goes. A helper's request does not change the conversation that it names, or that
@@ -159,6 +195,15 @@ impl Sessions<'_> {
         }
         Ok(())
     }
+}
+
+/// The name of the first conversation of a session key that names none. Simultaneous first uses make one conversation,
+/// because a name leads to one.
+fn first_name(session_key: &SessionKey) -> Result<Alias, GatewayError> {
+    let readable = Alias::parse(&format!("current:{session_key}")).ok();
+    let Digest(digest) = Digest::of_fields([session_key.as_str().as_bytes()]);
+    let digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    readable.map_or_else(|| own_alias(&format!("current:{digits}")), Ok)
 }
 
 /// Where a name leads. Two different unknown names would make two conversations, so they disagree.

@@ -12,7 +12,7 @@ use herma_turn::words::put_before;
 use super::Sessions;
 use crate::compaction::transcript;
 use crate::error::{GatewayError, InvalidRequest};
-use crate::recall::newest_question;
+use crate::memory::newest_question;
 
 impl Sessions<'_> {
     /// The conversation of a name, at its head or at exactly the session that has this name.

@@ -50,7 +50,9 @@ async fn what_was_told_in_one_conversation_is_known_in_the_next_within_three_sec
     gateway.upstream.otherwise(|_| Reply::text("I see."));
     say(&gateway, "ann", "first", "My dog is called Bello").await;
     let told = Instant::now();
+    let mut polls = tokio::time::interval(Duration::from_millis(200));
     let shown = loop {
+        polls.tick().await;
         let shown =
             say(&gateway, "ann", &format!("next-{}", told.elapsed().as_nanos()), "What is my dog called?").await;
         if shown.contains("Bello") || told.elapsed() > Duration::from_secs(30) {
@@ -277,4 +279,50 @@ async fn a_model_remembers_corrects_and_forgets_with_the_tool_memory() {
     assert!(data(&gateway.client().get("/api/memories?session_key=ann").await).is_empty());
     ask(&gateway, gateway.in_session("keyless"), "hello").await;
     assert_eq!(gateway.upstream.last_request().body.get("tools"), None, "without a key the tool is not offered");
+}
+
+#[tokio::test]
+async fn a_summary_leaves_facts_behind_under_a_key_alone() {
+    let gateway = TestGateway::start().await;
+    for (session, key) in [("keyed", Some("ann")), ("keyless", None)] {
+        let client = match key {
+            Some(key) => asking(&gateway, key, session),
+            None => gateway.in_session(session),
+        };
+        for nth in 0..4 {
+            gateway.upstream.push(Reply::text(format!("answer {nth} {}", "so it is. ".repeat(40))));
+            ask(&gateway, client.clone(), &format!("question {nth} {}", "and more? ".repeat(40))).await;
+        }
+        let summary = "They spoke of questions and answers at length.\n\nFacts:\n- Ann is allergic to nuts.\n- Ann lives in Oslo.";
+        gateway.upstream.push(Reply::text(summary));
+        let path = format!("/api/sessions/{session}/compactions");
+        gateway.client().post_json(&path, &json!({})).await.expect(200);
+        let asked = gateway.upstream.last_request().last_user_text();
+        assert_eq!(asked.contains("`Facts:`"), key.is_some(), "{asked}");
+    }
+    let rows = data(&gateway.client().get("/api/memories").await);
+    let texts: Vec<_> = rows.iter().map(|row| (row["text"].as_str(), row["source"].as_str())).collect();
+    let summary = Some("summary");
+    assert_eq!(texts, [(Some("Ann lives in Oslo."), summary), (Some("Ann is allergic to nuts."), summary)]);
+}
+
+#[tokio::test]
+async fn the_current_conversation_of_a_key_is_the_one_used_last() {
+    let gateway = TestGateway::start().await;
+    let current = async |key: Option<&str>, text: &str| {
+        let client = key.map_or_else(|| gateway.client(), |key| gateway.client().header(SESSION_KEY, key));
+        let body = json!({ "model": "scripted", "input": text, "conversation": "current" });
+        client.post_json("/v1/responses", &body).await.expect(200)["session"]["conversation_id"].clone()
+    };
+    let of_key = async |key: &str| gateway.client().get(&format!("/api/session-keys/{key}")).await.expect(200);
+    assert_eq!(of_key("ann").await.get("current"), None);
+    let (one, two) = tokio::join!(current(Some("ann"), "hello"), current(Some("ann"), "hello there"));
+    assert_eq!(one, two, "simultaneous first uses make one conversation");
+    assert_eq!(of_key("ann").await["current"], one);
+    assert_ne!(current(Some("bob"), "hello").await, one);
+    let new = gateway.client().post_json("/api/session-keys/ann/new", &json!({})).await.expect(201);
+    assert_eq!(current(Some("ann"), "and now?").await, new["conversation_id"]);
+    let slug = current(None, "hello").await;
+    assert!(slug != one && slug != new["conversation_id"], "without a key it is a name like any other");
+    assert_eq!(current(None, "again").await, slug);
 }

@@ -282,12 +282,13 @@ async fn capabilities_name_every_feature_of_hermes_as_it_is_here() {
     let capabilities = gateway.client().get("/v1/capabilities").await.expect(200);
     let features = &capabilities["features"];
     let there = "chat_completions chat_completions_streaming responses_api responses_streaming run_submission \
-                 run_status run_events_sse run_stop session_resources session_chat session_chat_streaming session_fork";
+                 run_status run_events_sse run_stop session_resources session_chat session_chat_streaming session_fork \
+                 memory_write_api";
     for name in there.split_whitespace() {
         assert_eq!(features[name], true, "{name}");
     }
     let absent = "run_approval_response tool_progress_events approval_events skills_api admin_config_rw jobs_admin \
-                  memory_write_api audio_api realtime_voice cors";
+                  audio_api realtime_voice cors";
     for name in absent.split_whitespace() {
         assert_eq!(features[name], false, "{name}");
     }

@@ -25,6 +25,9 @@ const NAMED_BY_HERMES: [(&str, bool); 10] = [
     ("realtime_voice", false),
 ];
 
+/// Features of session keys.
+const OF_SESSION_KEYS: [(&str, &str); 2] = [("memory_header", "X-Hermes-Memory"), ("current_conversation", "current")];
+
 /// Features that a server has if it runs tools.
 const WITH_TOOLS: [&str; 4] = ["tools", "run_approval_response", "tool_progress_events", "approval_events"];
 
@@ -87,7 +90,6 @@ fn features(app: &Shared) -> Value {
         "run_kinds": ["main", "auxiliary", "background"],
         "session_resources": true,
         "search": true,
-        "memories": true,
         "session_events_sse": true,
         "session_events_resume": "Last-Event-ID",
         "session_continuity_header": "X-Hermes-Session-Id",
@@ -110,6 +112,10 @@ fn features(app: &Shared) -> Value {
     });
     // `json!` takes no more fields at once.
     features["erasure_receipts"] = json!(true);
+    features["memories"] = json!(true);
+    for (name, value) in OF_SESSION_KEYS {
+        features[name] = json!(value);
+    }
     let has_tools = !app.gateway.settings().tools.offer_nothing();
     for name in WITH_TOOLS {
         features[name] = json!(has_tools);

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use herma_model::{KeyScope, Memory, MemoryId, MemorySource, SessionKey};
+use herma_model::{KeyScope, Memory, MemoryId, MemorySource, Recall, RecallStatus, Role, SessionKey};
 use uuid::Uuid;
 
 use super::World;
-use super::fixture::{name, running};
-use crate::{Children, MemoryFilter, MemoryQuery, NewMemory, Remembered, Scope, Shown, Store};
+use super::fixture::{finish, message, name, running};
+use crate::{
+    Children, Commit, MemoryFilter, MemoryQuery, NewMemory, Remembered, Running, Scope, Shown, Store, TurnOutcome,
+};
 
 fn key(text: &str) -> SessionKey {
     SessionKey::parse(text).unwrap()
@@ -191,4 +193,67 @@ pub async fn facts_that_match_come_first_and_then_the_newest<S: Store>(world: &W
         texts(&remembered.facts),
         ["Ann is allergic to nuts", "Ann buys cheese", "Ann buys butter", "Ann buys bread"]
     );
+}
+
+/// Ends a turn under a key with what memory did for it.
+async fn recalled<S: Store>(world: &World<S>, to: &str, recall: Recall) -> Running {
+    let mut admission = world.ask(to, "what now?");
+    admission.session_key = Some(key("ann"));
+    let turn = running(world.admit(&world.one, admission).await);
+    let messages = vec![message(Role::Assistant, "this")];
+    let commit = world.commit(&turn, TurnOutcome::Completed { messages, finish: finish() });
+    world.one.commit(Commit { recall: Some(Arc::new(recall)), ..commit }).await.unwrap();
+    turn
+}
+
+fn block(text: &str) -> Recall {
+    Recall { block: Some(Arc::from(text)), ..Recall::without_block(RecallStatus::Recalled, true) }
+}
+
+pub async fn what_was_recalled_is_stored_with_its_turn<S: Store>(world: &World<S>) {
+    let turn = recalled(world, "trip", block("[a]")).await;
+    let read = || async { world.read("trip").await.unwrap().recall.map(|recall| (*recall).clone()) };
+    assert_eq!(read().await, Some(block("[a]")));
+    recalled(world, "trip", Recall::without_block(RecallStatus::Late, true)).await;
+    assert_eq!(read().await, Some(Recall::without_block(RecallStatus::Late, true)), "that of the last turn");
+    let record = world.turn(turn.turn).await.unwrap();
+    assert_eq!(record.recall.map(|recall| (*recall).clone()), Some(block("[a]")));
+    world.talk(&world.one, "keyless", "hello", "hi").await;
+    assert!(world.read("keyless").await.unwrap().recall.is_none());
+}
+
+pub async fn a_block_goes_with_what_it_quotes<S: Store>(world: &World<S>) {
+    talk_as(world, "ann", "source", "my dog is called Bello", "a fine name").await;
+    let source = world.read("source").await.unwrap().facts.id;
+    let fact = add(world, "ann", "Ann has a dog").await;
+    let quotes_both = Recall { conversations: vec![source], memories: vec![fact.id], ..block("[both]") };
+    recalled(world, "one", quotes_both.clone()).await;
+    recalled(world, "two", Recall { conversations: vec![source], ..block("[said]") }).await;
+    recalled(world, "three", block("[neither]")).await;
+    assert_eq!(world.read("one").await.unwrap().recall.as_deref(), Some(&quotes_both));
+    let blocks = async || {
+        let mut blocks = Vec::new();
+        for to in ["one", "two", "three"] {
+            blocks.push(world.read(to).await.unwrap().recall.unwrap().block.is_some());
+        }
+        blocks
+    };
+    world.one.forget_memory(&world.scope, fact.id).await.unwrap();
+    assert_eq!(blocks().await, [false, true, true]);
+    world.one.delete(&world.scope, &name("source"), Children::Keep, world.now()).await.unwrap();
+    assert_eq!(blocks().await, [false, false, true]);
+    world.one.delete(&world.scope, &name("three"), Children::Keep, world.now()).await.unwrap();
+}
+
+pub async fn what_is_not_recorded_is_not_remembered<S: Store>(world: &World<S>) {
+    recalled(world, "secret", Recall::without_block(RecallStatus::Off, false)).await;
+    recalled(world, "open", Recall::without_block(RecallStatus::Nothing, true)).await;
+    let found = found(world, "ann", &["what"], "new").await;
+    let open = world.read("open").await.unwrap().facts.id;
+    assert_eq!(found.passages.iter().map(|passage| passage.conversation).collect::<Vec<_>>(), [open]);
+    // The index has no key of the first one. It is still told exactly what to remove.
+    for to in ["secret", "open"] {
+        world.one.delete(&world.scope, &name(to), Children::Keep, world.now()).await.unwrap();
+    }
+    world.one.index_all().await.unwrap();
 }

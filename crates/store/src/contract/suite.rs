@@ -42,6 +42,9 @@ macro_rules! contract_suite {
                 a_key_that_comes_later_brings_what_was_said_before
                 what_is_deleted_is_not_remembered
                 facts_that_match_come_first_and_then_the_newest
+                what_was_recalled_is_stored_with_its_turn
+                a_block_goes_with_what_it_quotes
+                what_is_not_recorded_is_not_remembered
             }
             queueing {
                 a_second_turn_waits_while_one_runs

@@ -74,6 +74,7 @@ impl<S: Store> World<S> {
         let covered = view.base.as_ref().map_or(Seq(0), |base| base.through);
         let last = view.messages.iter().rev().nth(keep);
         NewCompaction {
+            facts: Vec::new(),
             id: new_id(),
             authority: self.idle_authority(to),
             base: view.base.as_ref().map(|base| base.summary.compaction),

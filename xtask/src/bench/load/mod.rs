@@ -20,7 +20,7 @@ use super::testbed::{Server, Target, Testbed};
 use requests::Session;
 
 pub(super) use kind::Kind;
-pub(super) use requests::{USER_TEXT, ask, compact, fetch, get, send, show};
+pub(super) use requests::{MEMORY_KEY, USER_TEXT, ask, compact, fetch, get, send, show};
 pub(super) use talk::Talk;
 
 /// The API key that Herma is started with.
@@ -115,6 +115,10 @@ pub(super) enum Api {
     Chained,
     /// `/v1/chat/completions`, with a session header and the whole history in every turn.
     Whole,
+    /// As `Chat`, under one session key for all clients, with memory.
+    Recall,
+    /// As `Recall`, with memory switched off for each turn.
+    RecallOff,
     /// The same bodies without a session header. The history finds the conversation.
     Unnamed,
     /// `/v1/chat/completions`, with a session header that all clients of a round share. The floor has this too.
@@ -134,6 +138,8 @@ impl Api {
             Self::Chat => "chat",
             Self::Slug => "slug",
             Self::Chained => "chained",
+            Self::Recall => "recall",
+            Self::RecallOff => "memory off",
             Self::Whole => "by header",
             Self::Unnamed => "unnamed",
             Self::Shared => "shared",

@@ -54,6 +54,12 @@ impl Session {
                 let turn = chat(name, &whole, plan.shape);
                 (turn.clone(), Turn::Same(turn))
             }
+            Api::Recall | Api::RecallOff => {
+                let header = memory_headers(name, plan.api);
+                let post =
+                    |messages: &str| request("POST /v1/chat/completions", &header, &chat_body(messages, plan.shape));
+                (post(&before), Turn::Same(post(&newest)))
+            }
             Api::Slug => {
                 let place = format!(r#""conversation":"{name}","#);
                 (response(&place, &before, plan.shape), Turn::Same(response(&place, &newest, plan.shape)))
@@ -166,6 +172,14 @@ pub(in crate::bench) fn fetch(response: &str) -> Bytes {
 /// A chat request of a session with one user message.
 pub(in crate::bench) fn ask(session: &str, text: &str, shape: Shape) -> Bytes {
     chat(session, &format!(r#"{{"role":"user","content":"{text}"}}"#), shape)
+}
+
+/// The session key of turns with memory.
+pub(in crate::bench) const MEMORY_KEY: &str = "bench:ann";
+
+fn memory_headers(session: &str, api: Api) -> String {
+    let off = if api == Api::RecallOff { "x-hermes-memory: off\r\n" } else { "" };
+    format!("{}x-hermes-session-key: {MEMORY_KEY}\r\n{off}", session_header(session))
 }
 
 fn session_header(session: &str) -> String {

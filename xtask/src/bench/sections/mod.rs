@@ -4,6 +4,7 @@ pub(super) mod compaction;
 pub(super) mod counts;
 pub(super) mod first_token;
 pub(super) mod memory;
+pub(super) mod memory_recall;
 pub(super) mod other_turns;
 pub(super) mod responses;
 pub(super) mod scale;

@@ -12,7 +12,7 @@ use super::CallContext;
 use super::search::{missing, result};
 use crate::error::GatewayError;
 use crate::gateway::Gateway;
-use crate::memories::Memories;
+use crate::memory::Memories;
 
 /// How many facts a result lists if the call names none of them.
 const LISTED: usize = 20;

@@ -122,7 +122,7 @@ pub(super) async fn named_conversation(
     asked: &ResponsesRequest,
 ) -> Result<ConversationRef, ApiError> {
     let mut names = naming::of_headers(headers);
-    naming::add_body_names(&mut names, asked)?;
+    naming::add_body_names(&mut names, asked, headers.key.as_ref())?;
     if asked.background && !asked.store {
         let message =
             "background must not be true when 'store' is false: what is made in the background has to be fetched";

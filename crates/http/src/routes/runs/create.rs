@@ -41,7 +41,7 @@ pub(crate) async fn create(
     if let Some(name) = &asked.session_id {
         naming::add_session(&mut names, name)?;
     }
-    naming::add_body_names(&mut names, &asked.request)?;
+    naming::add_body_names(&mut names, &asked.request, headers.key.as_ref())?;
     let destination = naming::destination(&app, &principal, names, &headers, Dialect::Runs).await?;
     let model = app.gateway.settings().resolve_model(asked.request.model.as_deref()).name.to_owned();
     let requested = destination.conversation.name().map(|name| name.to_string());

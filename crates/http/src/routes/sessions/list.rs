@@ -7,7 +7,7 @@ use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
 use herma_gateway::rows;
 use herma_model::limits::MAX_OFFSET;
-use herma_model::{Alias, Principal, SessionKey, SessionKind};
+use herma_model::{Alias, ConversationId, Principal, SessionKey, SessionKind};
 use herma_store::{Archived, Cursor, ListFilter, ListOrder, ListView};
 use herma_wire::list::Page;
 use herma_wire::resource::moment;
@@ -50,7 +50,7 @@ pub(crate) async fn list(
 ) -> Result<Response, ApiError> {
     let parameters = Parameters::of(query, &PARAMETERS)?;
     let filter = filter(&parameters)?;
-    page(&app, &principal, &parameters, filter).await
+    page(&app, &principal, &parameters, filter, None).await
 }
 
 /// A page of the conversations of a session key.
@@ -65,8 +65,9 @@ pub(crate) async fn of_key(
         return Err(ApiError::invalid("session_key is in the path already", "session_key"));
     }
     let key = SessionKey::parse(&key).map_err(|_| ApiError::not_found("this cannot be a session key"))?;
+    let current = app.sessions(&principal).current(&key).await?;
     let filter = ListFilter { session_key: Some(key), ..filter(&parameters)? };
-    page(&app, &principal, &parameters, filter).await
+    page(&app, &principal, &parameters, filter, current).await
 }
 
 async fn page(
@@ -74,11 +75,12 @@ async fn page(
     principal: &Principal,
     parameters: &Parameters,
     mut filter: ListFilter,
+    current: Option<ConversationId>,
 ) -> Result<Response, ApiError> {
     filter.after = cursor(parameters, &filter)?;
     let page = app.sessions(principal).list(filter.clone()).await?;
     let next = page.next.map(|next| filter.write_cursor(next));
-    let listed = Page::new(page.rows.iter().map(rows::session).collect(), next);
+    let listed = Page::new(page.rows.iter().map(rows::session).collect(), next).with_current(current);
     let listed = match filter.skip {
         Some(offset) => listed.counted(filter.limit, offset),
         None => listed,
