@@ -4,8 +4,7 @@
 //!   afterwards, so an admission never waits for another turn's `fsync`. Readers have connections of their own.
 //! - Any number of processes may use the file at once. Each holds a lock file named by its instance (`instance`). A
 //!   lease is dead if its owner's lock can be taken, or if this process has watched it stay unrenewed for 10 s.
-//! - `renewals` tells the rest of the process when its own leases were last renewed.
-//! - `counts`, only in builds for benchmarks, counts the statements.
+//! - `renewals` tells when the leases of this process were last renewed; `counts`, for benchmarks, counts statements.
 //! - [`hermes`] reads the files of Hermes, whose conversations can be imported.
 //! - Each operation has one file. It is a function over a connection; the caller has begun the transaction.
 
