@@ -3,12 +3,15 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use herma_model::{Alias, ApprovalChoice, OwnCall, SessionKind, TurnState};
+use herma_model::{Alias, ApprovalChoice, MemoryId, MemorySource, OwnCall, SessionKey, SessionKind, TurnState};
 use herma_store::contract::deleting_sources::family;
 use herma_store::contract::fixture::running;
 use herma_store::contract::idempotency::with_key;
 use herma_store::contract::parking::{asked, own_call};
-use herma_store::{Admission, AskedCall, Change, Children, DeleteOutcome, Extent, Park, Question, Store};
+use herma_store::{
+    Admission, AskedBy, AskedCall, Change, Children, DeleteOutcome, EraseOutcome, Erasure, Extent, Facts, NewMemory,
+    Park, Question, Store,
+};
 use rusqlite::Connection;
 
 use crate::database::{Database, check_file};
@@ -257,4 +260,33 @@ async fn a_retracted_branch_removes_the_deleted_source_that_was_kept_for_it() {
     world.one.retract(branch.lease).await.unwrap();
     assert_eq!(rows(&database.path()), []);
     world.holds_together().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn facts_that_are_kept_no_longer_say_where_they_come_from() {
+    let database = Database::new();
+    let world = database.world().await;
+    for (to, has_branch) in [("alone", false), ("inherited", true)] {
+        let turn = world.talk(&world.one, to, "hello", "hi").await;
+        if has_branch {
+            world.branch_named(to, "twig").await;
+        }
+        let fact = NewMemory {
+            id: MemoryId::from_uuid(uuid::Uuid::now_v7()),
+            tenant: world.scope.tenant,
+            session_key: SessionKey::parse("ann").unwrap(),
+            text: to.into(),
+            source: MemorySource::Summary,
+            conversation: Some(turn.facts.id),
+            now: world.now(),
+        };
+        let stored = world.one.add_memory(fact).await.unwrap();
+        assert_eq!(stored.conversation, Some(turn.facts.id));
+        let erasure = Erasure::Conversation(Alias::parse(to).unwrap(), Children::Keep, Facts::Keep);
+        let outcome = world.one.erase(&world.scope, erasure, AskedBy(None), world.now()).await.unwrap();
+        let EraseOutcome::Erased(receipt) = outcome else { panic!("{outcome:?}") };
+        assert_eq!((receipt.removed.memories, receipt.left, receipt.kept), (0, 0, if has_branch { 2 } else { 0 }));
+        let kept = world.one.memory(&world.scope, stored.id).await.unwrap().unwrap();
+        assert_eq!((&*kept.text, kept.conversation), (to, None));
+    }
 }
