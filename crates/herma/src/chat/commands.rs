@@ -108,6 +108,7 @@ impl Talk<'_> {
             model: self.model.clone(),
             expected: None,
             begun: None,
+            cancelled: None,
         };
         let work = self.gateway.compact(request);
         let done = tokio::select! {
