@@ -81,7 +81,11 @@ impl<'a> TurnTeller<'a> {
                 cause = stop.stopped_after(stopped) => {
                     stopped = Some(cause);
                     if cause != StopCause::Superseded || self.known > 0 || self.permissions.is_open() {
-                        self.cancel(&mut handle).await;
+                        self.permissions.clear();
+                        match self.turn.filter(|_| self.was_parked) {
+                            Some(turn) => self.cancel_by_id(turn).await,
+                            None => handle.cancel(),
+                        }
                     }
                     continue;
                 }
@@ -137,10 +141,8 @@ impl<'a> TurnTeller<'a> {
         }
     }
 
-    /// Cancels the turn. After a question the turn goes on under another handle, so it is cancelled by its id.
-    async fn cancel(&mut self, handle: &mut TurnHandle) {
-        self.permissions.clear();
-        let Some(turn) = self.turn.filter(|_| self.was_parked) else { return handle.cancel() };
+    /// Cancels a turn that has asked a person. It may go on under another handle, so its handle cannot cancel it.
+    async fn cancel_by_id(&self, turn: TurnId) {
         if let Err(error) = self.agent.gateway.cancel(&self.agent.principal, turn).await {
             tracing::warn!(%error, %turn, "a turn could not be cancelled");
         }
