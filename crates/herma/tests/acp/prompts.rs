@@ -151,3 +151,24 @@ async fn tool_calls_are_told_as_they_run_and_a_read_only_session_refuses_those_t
     let replayed = statuses(&crate::updates_of(&later.until(id).0));
     assert_eq!(replayed, [told, refused].concat(), "the same ids as live");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prompt_can_be_answered_without_memory() {
+    let upstream = ScriptedUpstream::start().await;
+    let mut agent = agent(&upstream).await;
+    let cwd = agent.cwd().to_owned();
+    let key = json!({ "hermes": { "sessionKey": "ann" } });
+    let made = agent.call("session/new", json!({ "cwd": cwd, "mcpServers": [], "_meta": key }));
+    let session = made["sessionId"].as_str().unwrap_or_default().to_owned();
+    let data = agent.data.path().to_owned();
+    crate::support::herma(&data, &["memory", "add", "--session-key", "ann", "Ann is allergic to nuts"]);
+    let prompt = |memory: serde_json::Value| {
+        let prompt = json!([{ "type": "text", "text": "Suggest a cake" }]);
+        json!({ "sessionId": session, "prompt": prompt, "_meta": { "hermes": { "memory": memory } } })
+    };
+    agent.call("session/prompt", prompt(json!(false)));
+    assert_eq!(upstream.last_request().last_user_text(), "Suggest a cake");
+    agent.call("session/prompt", prompt(json!(null)));
+    assert!(upstream.last_request().last_user_text().contains("Ann is allergic to nuts"));
+    assert_eq!(agent.answer("session/prompt", prompt(json!("off")))["error"]["code"], -32602);
+}
