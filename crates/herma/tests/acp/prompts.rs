@@ -149,3 +149,24 @@ async fn usage_has_a_cost_if_all_prices_have_the_same_currency() {
         assert_eq!(usage["cost"]["amount"].as_f64().is_some_and(|amount| amount > 0.0), currency.is_some(), "{usage}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prompt_can_be_answered_without_memory() {
+    let upstream = ScriptedUpstream::start().await;
+    let mut agent = Agent::scripted(&upstream, "");
+    let cwd = agent.cwd().to_owned();
+    let key = json!({ "hermes": { "sessionKey": "ann" } });
+    let made = agent.call("session/new", json!({ "cwd": cwd, "mcpServers": [], "_meta": key }));
+    let session = made["sessionId"].as_str().unwrap_or_default().to_owned();
+    let data = agent.data.path().to_owned();
+    crate::support::herma(&data, &["memory", "add", "--session-key", "ann", "Ann is allergic to nuts"]);
+    let prompt = |memory: serde_json::Value| {
+        let prompt = json!([{ "type": "text", "text": "Suggest a cake" }]);
+        json!({ "sessionId": session, "prompt": prompt, "_meta": { "hermes": { "memory": memory } } })
+    };
+    agent.call("session/prompt", prompt(json!(false)));
+    assert_eq!(upstream.last_request().last_user_text(), "Suggest a cake");
+    agent.call("session/prompt", prompt(json!(null)));
+    assert!(upstream.last_request().last_user_text().contains("Ann is allergic to nuts"));
+    assert_eq!(agent.answer("session/prompt", prompt(json!("off")))["error"]["code"], -32602);
+}
