@@ -304,8 +304,8 @@ Examples:
   herma chat --json 'Hi' | jq .usage          the chat completion object, as over HTTP
 
 At a terminal, /help lists the commands: /new (or /reset) begins a fresh conversation under the same
-session key, Ctrl-C cancels the running answer, Ctrl-D ends. What was typed is kept for the arrow
-keys in `chat-history` in the data directory, readable by you alone.
+session key, Ctrl-C cancels the running answer, Ctrl-D ends. The arrow keys and Ctrl-R find what
+was asked in earlier chats.
 
 Of one answer, the exit code is 0 if there is one, 1 if not, 2 if the command line is wrong, and 130
 after Ctrl-C. Tools that have to be allowed are asked about at a terminal only.";

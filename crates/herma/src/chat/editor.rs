@@ -2,13 +2,12 @@
 //!
 //! Enter sends; Alt-Enter, and Enter behind a backslash, begin a new line. A paste is inserted as it is.
 
-use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
 use rustyline::error::ReadlineError;
-use rustyline::history::FileHistory;
+use rustyline::history::{History as _, MemHistory};
 use rustyline::{
     Behavior, Cmd, ConditionalEventHandler, Config, Editor, Event, EventContext, EventHandler, KeyCode, KeyEvent,
     Modifiers, RepeatCount,
@@ -43,21 +42,22 @@ pub(super) struct ChatEditor {
 }
 
 impl ChatEditor {
-    /// Starts the editor. The history of earlier chats is read from this file, and each text is added to it.
-    pub(super) fn start(history: PathBuf) -> anyhow::Result<Self> {
+    /// Starts the editor. Its history begins with these texts.
+    pub(super) fn start(earlier: Vec<String>) -> anyhow::Result<Self> {
         let words = Arc::new(Mutex::new(ChatWords::default()));
         let continued = Continued::default();
-        let mut editor: Editor<Completion, FileHistory> = editor()?;
+        let mut editor: Editor<Completion, MemHistory> = editor()?;
         editor.bind_sequence(
             KeyEvent::from('\r'),
             EventHandler::Conditional(Box::new(BackslashEnter(Arc::clone(&continued)))),
         );
         editor.set_helper(Some(Completion::of(Arc::clone(&words))));
-        // The first chat has no file yet. A file that cannot be read is no reason not to chat.
-        let _ = editor.load_history(&history);
+        for text in earlier {
+            editor.history_mut().add_owned(text)?;
+        }
         let (asked, asks) = channel();
         let (sender, typed) = mpsc::channel(1);
-        let work = move || read_lines(&mut editor, &continued, &history, &asks, &sender);
+        let work = move || read_lines(&mut editor, &continued, &asks, &sender);
         std::thread::Builder::new().name("herma-editor".to_owned()).spawn(work).context("cannot read the terminal")?;
         Ok(Self { asked, typed, is_open: false, words })
     }
@@ -92,7 +92,7 @@ pub(super) async fn ask(question: String) -> anyhow::Result<Typed> {
     answer.await.unwrap_or(Ok(Typed::End))
 }
 
-fn editor<H: rustyline::Helper>() -> anyhow::Result<Editor<H, FileHistory>> {
+fn editor<H: rustyline::Helper>() -> anyhow::Result<Editor<H, MemHistory>> {
     let config = Config::builder()
         // The prompt is for the person, also if the answers go into a file.
         .behavior(Behavior::PreferTerm)
@@ -100,7 +100,7 @@ fn editor<H: rustyline::Helper>() -> anyhow::Result<Editor<H, FileHistory>> {
         .history_ignore_dups(true)?
         .build();
     let mut editor =
-        Editor::with_history(config.clone(), FileHistory::with_config(&config)).context("cannot use the terminal")?;
+        Editor::with_history(config.clone(), MemHistory::with_config(&config)).context("cannot use the terminal")?;
     editor.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
     Ok(editor)
 }
@@ -130,9 +130,8 @@ fn without_backslashes(mut text: String, continued: &[String]) -> String {
 }
 
 fn read_lines(
-    editor: &mut Editor<Completion, FileHistory>,
+    editor: &mut Editor<Completion, MemHistory>,
     continued: &Continued,
-    history: &Path,
     asks: &Receiver<()>,
     sender: &mpsc::Sender<anyhow::Result<Typed>>,
 ) {
@@ -146,8 +145,8 @@ fn read_lines(
         if let Ok(Typed::Text(text)) = &typed
             && !text.trim().is_empty()
         {
-            // A history that cannot be written is lost with the chat.
-            let _ = editor.add_history_entry(text.as_str()).and_then(|_| editor.append_history(history));
+            // The history is in memory, so it always takes a text.
+            let _ = editor.add_history_entry(text.as_str());
         }
         if sender.blocking_send(typed).is_err() {
             return;
@@ -155,7 +154,7 @@ fn read_lines(
     }
 }
 
-fn read_line<H: rustyline::Helper>(editor: &mut Editor<H, FileHistory>, prompt: &str) -> anyhow::Result<Typed> {
+fn read_line<H: rustyline::Helper>(editor: &mut Editor<H, MemHistory>, prompt: &str) -> anyhow::Result<Typed> {
     match editor.readline(prompt) {
         Ok(text) => Ok(Typed::Text(text)),
         Err(ReadlineError::Interrupted) => Ok(Typed::Interrupt),

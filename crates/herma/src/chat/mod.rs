@@ -1,7 +1,8 @@
 //! `herma chat`: a conversation in the terminal, or one answer, with its own gateway on the local store.
 //!
 //! - [`prompt`]: what is asked, if it does not come from a line editor.
-//! - [`editor`], [`completion`], [`quiet`]: the line editor, the tab key, and the terminal between two prompts.
+//! - [`editor`], [`earlier`], [`completion`], [`quiet`]: the line editor, its history, the tab key, and the terminal
+//!   between two prompts.
 //! - [`input`], [`commands`]: what a text asks for, and the commands.
 //! - [`conversation`]: which conversation it is, and what is printed of it at the start.
 //! - [`talk`], [`turn`]: the loop, and one turn of it.
@@ -12,6 +13,7 @@ mod clipboard;
 mod commands;
 mod completion;
 mod conversation;
+mod earlier;
 mod editor;
 mod input;
 mod printer;
@@ -44,8 +46,6 @@ use crate::{logging, next_command, output, setup};
 
 /// How long a cancelled turn gets to be stored.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
-/// The history of the line editor, in the data directory.
-const HISTORY_FILE: &str = "chat-history";
 /// The exit codes of an answer that a signal ended, as shells have them.
 const INTERRUPTED: u8 = 130;
 const TERMINATED: u8 = 143;
@@ -89,7 +89,7 @@ async fn chat(config: Config, flags: ChatFlags) -> anyhow::Result<ExitCode> {
         Talk { gateway: &gateway, store, principal, model: flags.model, conversation, signals, format, can_ask, quiet };
     let outcome = match prompt {
         Some(prompt) => talk.say(&prompt).await.map(once),
-        None => interactively(&mut talk, &config).await,
+        None => interactively(&mut talk).await,
     };
     if let Some(command) = talk.conversation.continue_command() {
         output::dim(&format!("to continue: {command}"));
@@ -98,10 +98,11 @@ async fn chat(config: Config, flags: ChatFlags) -> anyhow::Result<ExitCode> {
     outcome
 }
 
-async fn interactively(talk: &mut Talk<'_>, config: &Config) -> anyhow::Result<ExitCode> {
+async fn interactively(talk: &mut Talk<'_>) -> anyhow::Result<ExitCode> {
     talk.conversation.introduce();
     output::dim("/help lists the commands, Ctrl-D ends");
-    let mut editor = ChatEditor::start(config.data_dir.join(HISTORY_FILE))?;
+    let earlier = earlier::texts(&Sessions::of(&*talk.store, &talk.principal)).await?;
+    let mut editor = ChatEditor::start(earlier)?;
     talk.run(&mut editor).await?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,7 +1,5 @@
 //! `herma chat` at a terminal: typing, keys, pastes, commands, and what the screen shows.
 
-use std::os::unix::fs::PermissionsExt;
-
 use herma_testkit::upstream::Pace;
 use herma_testkit::{Completion, Gate, Reply, ScriptedUpstream};
 
@@ -60,8 +58,6 @@ fn keys_edit_the_line_and_the_history_is_there_in_the_next_chat() {
     let end = first.shows(|screen| screen.contains("to continue: "));
     assert!(!end.contains("[D"), "{end}");
     assert_eq!(first.code(), Some(0));
-    let mode = std::fs::metadata(terminal.data().join("chat-history")).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o600);
 
     let mut second = chat(&terminal, &[]);
     second.types(UP);
@@ -77,6 +73,18 @@ fn keys_edit_the_line_and_the_history_is_there_in_the_next_chat() {
     answered(&mut second, "You said: the second (message 2");
     second.types(CTRL_D);
     assert_eq!(second.code(), Some(0));
+}
+
+#[test]
+fn messages_of_a_deleted_conversation_leave_the_history() {
+    let terminal = Terminal::new();
+    for (session, text) in [("kept", "what stays"), ("gone", "what goes")] {
+        terminal.run(&["chat", "--session", session, text]).answer();
+    }
+    terminal.run(&["sessions", "delete", "gone", "--yes"]).answer();
+    let mut next = chat(&terminal, &[]);
+    next.types(UP);
+    next.shows(|screen| screen.contains("> what stays"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
