@@ -38,7 +38,7 @@ impl StopSignal {
         let cause = self.0.wait_for(|cause| cause.is_some() && *cause != known).await.ok().and_then(|cause| *cause);
         match cause {
             Some(cause) => cause,
-            // The request is answered, so nobody can stop it any more.
+            // The request is answered, so it cannot be stopped any more.
             None => std::future::pending().await,
         }
     }

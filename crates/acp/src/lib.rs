@@ -14,8 +14,8 @@
 //!   [`compactions`]. [`parked`]: turns that wait for a person since an earlier connection.
 //! - [`editor_tools`]: the editor's files and its [`terminal`] as tools; [`mcp_servers`]: servers that it names.
 //!   [`call_view`], [`call_board`]: what it is shown of calls.
-//! - [`content`]: prompts as messages. [`provenance`]: where a session comes from, by ACP's names. [`commands`]: `/help`
-//!   and the others.
+//! - [`content`]: prompts as messages. [`provenance`]: where a session comes from, by ACP's names. [`commands`]:
+//!   `/help` and the others.
 //!
 //! Nothing but messages of the protocol is written to stdout. Errors never repeat what the editor has sent, because
 //! that may have secrets.

@@ -90,7 +90,7 @@ pub(crate) fn write(mut output: impl Write + Send + 'static) -> io::Result<Outpu
                 break;
             }
         }
-        // Nobody may wait any more.
+        // The receiver may be gone.
         let _ = end.send(());
     })?;
     Ok(Output { lines, ended })

@@ -103,8 +103,8 @@ impl Config {
         }
     }
 
-    /// What differs from the defaults, as commented TOML that can be loaded again. Secrets are left out, and settings of
-    /// features that are not there yet.
+    /// What differs from the defaults, as commented TOML that can be loaded again. Secrets are left out, and settings
+    /// of features that are not there yet.
     pub fn to_toml(&self) -> String {
         self.page().differing_from(&Self::defaults(&self.data_dir).page())
     }

@@ -1,5 +1,5 @@
-//! Commands that people are told to type next. They can be pasted back: they name this program, and carry the flags that
-//! say where things are.
+//! Commands that people are told to type next. They can be pasted back: they name this program, and carry the flags
+//! that say where things are.
 
 use std::sync::OnceLock;
 

@@ -1,7 +1,7 @@
 //! Tables for people: aligned columns with two spaces between them, and no spaces at the end of a line.
 //!
-//! Columns are as wide as terminals show them. Where stdout is a terminal, columns that may be cut are cut so that a row
-//! fits into a line.
+//! Columns are as wide as terminals show them. Where stdout is a terminal, columns that may be cut are cut so that a
+//! row fits into a line.
 
 use herma_model::Timestamp;
 

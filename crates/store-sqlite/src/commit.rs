@@ -61,8 +61,8 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
         .prepare_cached(
             "UPDATE conversations SET running_turn = NULL, fence = ?16, last_fence = ?16, version = ?2,
              next_seq = next_seq + ?3, message_count = message_count + ?3, turn_count = turn_count + ?17,
-             updated_at = ?4, input_tokens = input_tokens + ?5, output_tokens = output_tokens + ?6, cached_tokens = cached_tokens + ?7,
-             reasoning_tokens = reasoning_tokens + ?8, system = coalesce(?9, system),
+             updated_at = ?4, input_tokens = input_tokens + ?5, output_tokens = output_tokens + ?6,
+             cached_tokens = cached_tokens + ?7, reasoning_tokens = reasoning_tokens + ?8, system = coalesce(?9, system),
              counted_seq = coalesce(?10, counted_seq), counted_tokens = coalesce(?11, counted_tokens),
              answered = max(answered, ?12), cost = coalesce(cost + ?13, ?13, cost),
              history = iif(?14, ?15, history) WHERE pk = ?1",

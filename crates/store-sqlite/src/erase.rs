@@ -254,7 +254,8 @@ fn mark_deleted(connection: &Connection, conversation: i64, rest: InheritedPart)
         .execute(
             "UPDATE conversations SET deleted = 1, head_pk = ?2, previous_pk = NULL, session_key = NULL,
              owner_key = NULL, title = NULL, cwd = NULL, tool_mode = NULL, chosen_model = NULL, metadata = NULL,
-             system = NULL, parent_pk = NULL, parent_tool_call = NULL, provisional = 0, history = NULL, chat = NULL WHERE pk = ?1",
+             system = NULL, parent_pk = NULL, parent_tool_call = NULL, provisional = 0, history = NULL, chat = NULL
+             WHERE pk = ?1",
             [conversation, rest.session],
         )
         .map(drop)

@@ -153,7 +153,8 @@ fn alike(
     match within.chat {
         None => connection
             .prepare_cached(&format!(
-                "SELECT {CANDIDATE}, ({BRANCH} ORDER BY b.pk DESC LIMIT 1) FROM turns t JOIN conversations c ON c.pk = t.conversation_pk
+                "SELECT {CANDIDATE}, ({BRANCH} ORDER BY b.pk DESC LIMIT 1)
+                 FROM turns t JOIN conversations c ON c.pk = t.conversation_pk
                  WHERE t.history_key = ?2 AND t.history = ?3 AND {IS_CANDIDATE}
                  ORDER BY t.conversation_pk DESC LIMIT {MOST_ALIKE}"
             ))

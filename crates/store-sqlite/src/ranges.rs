@@ -27,8 +27,8 @@ pub(crate) struct ResolvedFilter<'a> {
 }
 
 /// The columns that [`ResolvedFilter::matches`] checks, after the key and the time by which the list is ordered.
-const CHECKED_COLUMNS: &str = "c.origin_kind, c.previous_pk IS NOT NULL, c.archived, c.session_key, c.source, c.updated_at, c.title, c.answered, \
-     c.cwd";
+const CHECKED_COLUMNS: &str = "c.origin_kind, c.previous_pk IS NOT NULL, c.archived, c.session_key, c.source, \
+     c.updated_at, c.title, c.answered, c.cwd";
 
 impl<'a> ResolvedFilter<'a> {
     pub(crate) fn new(scope: &'a Scope, filter: &'a ListFilter, parent: Option<Family>, root: Option<Family>) -> Self {

@@ -151,7 +151,8 @@ fn passage(
 ) -> StoreResult<Option<Passage>> {
     let found = connection
         .prepare_cached(
-            "SELECT m.id, m.role, m.payload, m.created_at, m.seq, c.pk, c.id, c.rewinds, c.origin_kind, r.recorded, m.digest
+            "SELECT m.id, m.role, m.payload, m.created_at, m.seq, c.pk, c.id, c.rewinds, c.origin_kind, r.recorded,
+             m.digest
              FROM messages m CROSS JOIN sessions s ON s.pk = m.session_pk
              CROSS JOIN conversations c ON c.pk = s.conversation_pk LEFT JOIN recalls r ON r.turn_pk = m.turn_pk
              WHERE m.pk = ?1 AND m.compaction_pk IS NULL AND m.status = 'complete' AND m.role <> 'tool'

@@ -96,7 +96,8 @@ pub trait Store: Send + Sync + 'static {
     /// Revokes a key; `false` if no valid key has this id.
     async fn revoke_key(&self, id: ApiKeyId, now: Timestamp) -> Result<bool, StoreError>;
 
-    /// The principal of a key that is not revoked. It may have expired. Only this look-up takes no tenant, because it yields one.
+    /// The principal of a key that is not revoked. It may have expired. Only this look-up takes no tenant, because it
+    /// yields one.
     async fn principal_of(&self, hash: KeyHash) -> Result<Option<Principal>, StoreError>;
 
     /// Reads the conversation that a name leads to, all at one version.

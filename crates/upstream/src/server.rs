@@ -47,8 +47,8 @@ pub enum PassedAnswer {
 pub trait ModelServer: Send + Sync + 'static {
     /// Starts a call. Returns when the answer has begun (streaming) or is complete (not streaming).
     ///
-    /// A streaming call yields texts and deltas, and then `Finished`. Any other call yields `Answered` only. Cancel-safe:
-    /// dropping the future or the stream aborts the call.
+    /// A streaming call yields texts and deltas, and then `Finished`. Any other call yields `Answered` only.
+    /// Cancel-safe: dropping the future or the stream aborts the call.
     async fn call(&self, call: ModelCall) -> Result<ModelStream, ModelFailure>;
 
     /// Sends a request unchanged and returns its answer unchanged. Cancel-safe: dropping the future or the stream

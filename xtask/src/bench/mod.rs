@@ -54,7 +54,8 @@ pub(crate) fn run(task: &str, arguments: &[String]) -> ExitCode {
     }
 }
 
-/// Runs the requested sections, or counts the costs of a turn. The client uses one thread, because the servers need the other core.
+/// Runs the requested sections, or counts the costs of a turn. The client uses one thread, because the servers need the
+/// other core.
 fn measure(options: &Options) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match options.turn_costs() {

@@ -1,7 +1,8 @@
 //! `cargo xtask docs`: writes the pages that follow from the code: settings, commands and routes.
 //!
 //! The text above the mark of a page is written by hand and stays. Everything below it is made from what `herma config
-//! --all` and `herma help` print and from the OpenAPI document. With `--check` nothing is written: a page that differs fails.
+//! --all` and `herma help` print and from the OpenAPI document. With `--check` nothing is written: a page that differs
+//! fails.
 
 mod routes;
 

@@ -129,7 +129,7 @@ async fn cancelled(signal: Option<watch::Receiver<bool>>) -> TurnFailure {
         None => false,
     };
     if !is_cancelled {
-        // Nobody can cancel it.
+        // Without a signal it is never cancelled.
         std::future::pending::<()>().await;
     }
     TurnFailure::new(FailureCode::Cancelled, "the compaction was cancelled")

@@ -19,8 +19,8 @@ impl Sessions<'_> {
         self.erase(Erasure::Conversation(alias.clone(), children, facts), Missing::Conversation).await
     }
 
-    /// Deletes all conversations and the memory of a session key. If a turn runs in one of them, nothing or only a part is deleted.
-    /// Durable when it returns.
+    /// Deletes all conversations and the memory of a session key. If a turn runs in one of them, nothing or only a part
+    /// is deleted. Durable when it returns.
     pub async fn erase_key(&self, key: &SessionKey) -> Result<ErasureReceipt, GatewayError> {
         self.erase(Erasure::SessionKey(key.clone()), Missing::SessionKey).await
     }

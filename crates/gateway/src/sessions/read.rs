@@ -40,8 +40,8 @@ impl Sessions<'_> {
         opened.ok_or(GatewayError::unknown())
     }
 
-    /// What the model would be shown of a conversation, or was last shown of exactly the session that has this name. The
-    /// last turn has what was recalled into it.
+    /// What the model would be shown of a conversation, or was last shown of exactly the session that has this name.
+    /// The last turn has what was recalled into it.
     pub async fn model_view(&self, alias: &Alias, pin: Pin) -> Result<Vec<Payload>, GatewayError> {
         let snapshot = self.snapshot(alias, pin).await?;
         let mut context = build(&snapshot.system, transcript(&snapshot), None);

@@ -1,5 +1,5 @@
-//! Prints the texts of a turn on stdout while they stream: a blank line between the texts of two messages. A terminal is
-//! shown Markdown as what it means; a file or a pipe gets what the model wrote.
+//! Prints the texts of a turn on stdout while they stream: a blank line between the texts of two messages. A terminal
+//! is shown Markdown as what it means; a file or a pipe gets what the model wrote.
 
 use std::io;
 

@@ -1,7 +1,7 @@
 //! The terminal between two prompts: what is typed is not shown, and waits for the next prompt.
 //!
-//! The kernel keeps typed bytes, but only 4,095 of a line that it edits itself. So it edits none: all bytes come as they
-//! are typed. Ctrl-C stays a signal. The terminal is as it was before when this is dropped.
+//! The kernel keeps typed bytes, but only 4,095 of a line that it edits itself. So it edits none: all bytes come as
+//! they are typed. Ctrl-C stays a signal. The terminal is as it was before when this is dropped.
 
 #[cfg(unix)]
 pub(super) use unix::QuietTerminal;

@@ -67,8 +67,8 @@ where
     Ok(())
 }
 
-/// Up to the level `info`, the MCP library logs nothing unless the directives name it. Herma says itself what failed, in
-/// a sentence.
+/// Up to the level `info`, the MCP library logs nothing unless the directives name it. Herma says itself what failed,
+/// in a sentence.
 fn without_library(filter: Targets, directives: &str) -> Targets {
     match filter.default_level() {
         Some(level) if level <= LevelFilter::INFO && !directives.contains("rmcp") => {

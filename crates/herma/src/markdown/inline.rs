@@ -15,8 +15,8 @@ pub(super) struct Span {
     pub(super) style: Style,
 }
 
-/// The spans of a text, and how many bytes of it they stand for. `before` is the letter before the text. Of a line that has not ended, a mark that may still be
-/// closed and all behind it are left for later.
+/// The spans of a text, and how many bytes of it they stand for. `before` is the letter before the text. Of a line that
+/// has not ended, a mark that may still be closed and all behind it are left for later.
 pub(super) fn spans(text: &str, before: Option<char>, base: Style, is_end: bool) -> (Vec<Span>, usize) {
     let mut spans = Vec::new();
     let (mut at, mut plain_from) = (0, 0);

@@ -155,7 +155,8 @@ impl Markdown {
     }
 }
 
-/// The text without its end, of which more may come: the last letter, and the marks before it. Nothing comes to a space.
+/// The text without its end, of which more may come: the last letter, and the marks before it. Nothing comes to a
+/// space.
 fn certain(text: &str) -> &str {
     if text.ends_with(' ') {
         return text;

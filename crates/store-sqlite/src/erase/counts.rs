@@ -1,7 +1,7 @@
 //! Counts the deletions whose text may still be in a file.
 //!
-//! SQLite overwrites deleted text with zeros, except for copies that it has moved (`scrub`). The log keeps the old pages
-//! until its file is truncated.
+//! SQLite overwrites deleted text with zeros, except for copies that it has moved (`scrub`). The log keeps the old
+//! pages until its file is truncated.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

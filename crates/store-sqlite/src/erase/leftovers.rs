@@ -54,7 +54,8 @@ const MUST_BE_GONE: &str = "SELECT
 
 /// Rows that an erased turn must not have. `?1` is its key, `?2` the last inherited place.
 const OF_TURN: &str = "SELECT
-    (SELECT count(*) FROM turns WHERE pk = ?1 AND (coalesce(first_seq, 9223372036854775807) > ?2 OR kept = 1 OR echo IS NOT NULL)) +
+    (SELECT count(*) FROM turns
+     WHERE pk = ?1 AND (coalesce(first_seq, 9223372036854775807) > ?2 OR kept = 1 OR echo IS NOT NULL)) +
     (SELECT count(*) FROM turn_journal WHERE turn_pk = ?1) +
     (SELECT count(*) FROM waiting_messages WHERE turn_pk = ?1) +
     (SELECT count(*) FROM approvals WHERE turn_pk = ?1) +

@@ -1,8 +1,8 @@
 //! Overwrites the unused parts of pages, because SQLite leaves old text there.
 //!
-//! `PRAGMA secure_delete` overwrites what is deleted. But when SQLite moves rows from one page to its neighbours, it does
-//! not overwrite the copies on the old page. They stay between the page's list of cells and its first cell, also after
-//! the row is deleted elsewhere. This file writes zeros there. SQLite never reads these bytes.
+//! `PRAGMA secure_delete` overwrites what is deleted. But when SQLite moves rows from one page to its neighbours, it
+//! does not overwrite the copies on the old page. They stay between the page's list of cells and its first cell, also
+//! after the row is deleted elsewhere. This file writes zeros there. SQLite never reads these bytes.
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 

@@ -1,8 +1,8 @@
 //! The write connection: it runs many jobs in one transaction, and can undo the writes of one of them.
 //!
-//! A savepoint makes SQLite copy each page that a job touches, so a job has one only if it must. Jobs that can run again
-//! run without one. If such a job has written and then fails, the whole transaction is rolled back and its jobs run
-//! again, each in a savepoint. Jobs that run only once have a savepoint, and so has every job after them.
+//! A savepoint makes SQLite copy each page that a job touches, so a job has one only if it must. Jobs that can run
+//! again run without one. If such a job has written and then fails, the whole transaction is rolled back and its jobs
+//! run again, each in a savepoint. Jobs that run only once have a savepoint, and so has every job after them.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,7 +1,7 @@
 //! The TLS settings of all model servers: which certificates are trusted.
 //!
-//! Reading the certificates of the machine takes tens of milliseconds. So it is done on its own thread while the process
-//! starts, and only if a server is reached by `https`.
+//! Reading the certificates of the machine takes tens of milliseconds. So it is done on its own thread while the
+//! process starts, and only if a server is reached by `https`.
 
 use std::sync::{Arc, OnceLock};
 

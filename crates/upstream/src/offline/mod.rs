@@ -1,8 +1,9 @@
 //! The built-in model. It needs no network, so that Herma can be tried without a key.
 //!
 //! It gives the same answer to the same call: it uses no clock and no randomness. It repeats the last message and
-//! counts the user messages; asked what was said, it quotes them. So a person sees that the conversation is kept. It calls tools and delegates when
-//! asked to, quotes their results, answers in JSON when it must, and respects token limits.
+//! counts the user messages; asked what was said, it quotes them. So a person sees that the conversation is kept. It
+//! calls tools and delegates when asked to, quotes their results, answers in JSON when it must, and respects token
+//! limits.
 
 mod answer;
 mod prompt;
