@@ -37,7 +37,7 @@ async fn serve(config: &Config, stdout: File) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The stream of the protocol. Whatever else is written to stdout, here or by a child process, goes to stderr.
+/// The stream of the protocol. Other output to stdout, of this process or a child, goes to stderr.
 #[cfg(unix)]
 fn protocol_stream() -> io::Result<File> {
     use std::os::fd::AsFd;

@@ -9,7 +9,7 @@ stored_enum!(
     ToolMode {
         /// A person is asked where a tool needs it.
         Ask = "ask",
-        /// Nobody is asked. What the operator denies stays denied.
+        /// No call is asked about. What the operator denies stays denied.
         Auto = "auto",
         /// Only tools that are marked read-only are called.
         ReadOnly = "read_only",
@@ -21,7 +21,7 @@ stored_enum!(
 pub struct EditorSettings {
     /// The directory that the person works in.
     pub cwd: Option<Arc<str>>,
-    /// Which tool calls may be made. `None` if nobody has chosen.
+    /// Which tool calls may be made. `None` if none was chosen.
     pub mode: Option<ToolMode>,
     /// The model that answers. `None` for the default one.
     pub model: Option<Arc<str>>,

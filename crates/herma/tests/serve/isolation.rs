@@ -331,7 +331,7 @@ async fn every_route_answers_names_of_another_tenant_as_if_they_led_nowhere() {
             assert!(is_the_document || !listed.text().contains("quokka-"), "{}: {}", operation.path, listed.text());
         }
     }
-    // These make conversations of the stranger's own under the same names.
+    // These make new conversations of the other tenant under the same names.
     for operation in &operations {
         try_fields(&stranger, operation, &victim).await;
     }
