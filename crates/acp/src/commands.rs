@@ -2,6 +2,7 @@
 
 use herma_gateway::{CompactionRequest, GatewayError};
 use herma_store::{Change, ConversationRow, ListFilter};
+use herma_telemetry::Trace;
 use tokio::sync::watch;
 use uuid::Uuid;
 
@@ -106,6 +107,7 @@ impl Agent {
             expected: None,
             begun: Some(begun),
             cancelled: Some(cancelled),
+            trace: Trace::none(),
         };
         let mut teller = CompactionTeller { agent: self, session, model, begun: None };
         let compacting = self.gateway.compact(request);

@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use herma_model::{ModelFailure, TurnFailure, Usage};
+use herma_model::{ModelFailure, RecallStatus, TurnFailure, Usage};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -16,6 +16,7 @@ use prometheus_client::registry::Registry;
 
 use crate::error::GatewayError;
 use crate::log::TurnEvent;
+use crate::spans::failure_word;
 
 /// The outcome of a turn with an answer.
 const COMPLETED: &str = "completed";
@@ -23,6 +24,16 @@ const COMPLETED: &str = "completed";
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct OutcomeLabel {
     outcome: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct KindLabel {
+    kind: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct StatusLabel {
+    status: &'static str,
 }
 
 /// The counts so far. Clones share them.
@@ -33,6 +44,9 @@ pub struct Counters {
     passed_on: Family<OutcomeLabel, Counter>,
     input_tokens: Counter,
     output_tokens: Counter,
+    commit_seconds: Histogram,
+    model_failures: Family<KindLabel, Counter>,
+    recalls: Family<StatusLabel, Counter>,
 }
 
 impl Default for Counters {
@@ -43,6 +57,9 @@ impl Default for Counters {
             passed_on: Family::default(),
             input_tokens: Counter::default(),
             output_tokens: Counter::default(),
+            commit_seconds: Histogram::new(exponential_buckets(0.0005, 2.0, 15)),
+            model_failures: Family::default(),
+            recalls: Family::default(),
         }
     }
 }
@@ -55,6 +72,9 @@ impl Counters {
         registry.register("passed_on", "Requests passed on to the model server, by outcome", self.passed_on.clone());
         registry.register("input_tokens", "Prompt tokens reported by the model server", self.input_tokens.clone());
         registry.register("output_tokens", "Answer tokens reported by the model server", self.output_tokens.clone());
+        registry.register("commit_seconds", "Time until the end of a turn is on disk", self.commit_seconds.clone());
+        registry.register("model_failures", "Calls of model servers that failed, by kind", self.model_failures.clone());
+        registry.register("recalls", "Recalls from long-term memory, by status", self.recalls.clone());
     }
 
     /// Begins to count a turn.
@@ -71,6 +91,21 @@ impl Counters {
     pub(crate) fn not_passed_on(&self, failure: &ModelFailure) {
         let outcome = GatewayError::Turn(TurnFailure::from(failure.clone())).code();
         self.passed_on.get_or_create(&OutcomeLabel { outcome }).inc();
+    }
+
+    /// Counts a call of a model server that failed after its retries.
+    pub(crate) fn model_failed(&self, failure: &ModelFailure) {
+        self.model_failures.get_or_create(&KindLabel { kind: failure_word(failure.kind) }).inc();
+    }
+
+    /// Counts a recall from long-term memory.
+    pub(crate) fn recalled(&self, status: RecallStatus) {
+        self.recalls.get_or_create(&StatusLabel { status: status.as_str() }).inc();
+    }
+
+    /// Counts how long the store took to write the end of a turn.
+    pub(crate) fn committed(&self, took: Duration) {
+        self.commit_seconds.observe(took.as_secs_f64());
     }
 
     /// Counts the tokens of an answer.

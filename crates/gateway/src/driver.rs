@@ -13,6 +13,7 @@ use herma_upstream::ModelServer;
 use tokio::sync::watch;
 
 use crate::log::TurnEvent;
+use crate::spans::{ModelSpan, Traced};
 
 /// What a kind of turn does with the machine's effects.
 pub(crate) trait Host {
@@ -39,6 +40,9 @@ pub(crate) trait Host {
 
     /// Shows pieces of the answer that came together. `shown` is all text so far. `Break` if the host needs no more.
     async fn show(&mut self, pieces: Vec<TurnEvent>, shown: &str) -> Result<ControlFlow<()>, Self::Error>;
+
+    /// Where a call belongs in a trace.
+    fn traced(&self) -> Traced<'_>;
 
     /// Notes that a call of this model of this server failed.
     fn call_failed(&mut self, failure: &ModelFailure, server: &dyn ModelServer, model: &str);
@@ -89,8 +93,10 @@ async fn call_model<H: Host>(
     host: &mut H,
     place: CallPlace,
 ) -> Result<Effect, H::Error> {
-    let call = host.call(place);
+    let mut call = host.call(place);
     let model = call.model.clone();
+    let mut span = ModelSpan::begin(&host.traced(), upstream, "chat", &model);
+    call.trace = span.passed_on();
     let mut events = std::pin::pin!(upstream.call(call).try_flatten_stream());
     loop {
         let (pieces, effect) = tokio::select! {
@@ -100,8 +106,12 @@ async fn call_model<H: Host>(
                 None => continue,
             },
             arrived = events.next() => match arrived.unwrap_or_else(|| Err(cut_off())) {
-                Ok(events) => take_all(machine, events),
+                Ok(events) => {
+                    span.see(&events);
+                    take_all(machine, events)
+                }
                 Err(failure) => {
+                    span.failed(&failure);
                     host.call_failed(&failure, upstream, &model);
                     (Vec::new(), machine.on(Event::Failed(failure)))
                 }

@@ -8,6 +8,7 @@ use futures_util::FutureExt;
 use herma_memory::MemoryProvider;
 use herma_model::{Principal, TenantId, TurnId};
 use herma_store::{Store, StoreError};
+use herma_telemetry::{Span, SpanKind};
 use herma_tools::Toolbox;
 use herma_turn::Stop;
 use herma_upstream::ModelServer;
@@ -32,7 +33,7 @@ use crate::settings::Settings;
 use crate::stateless::{Stateless, StatelessTurns};
 use crate::titles::Titles;
 use crate::tools::LentTools;
-use crate::{mint, parked, retention, watch as watching};
+use crate::{mint, parked, retention, spans, watch as watching};
 
 /// How long turns get to write their end after they were told to stop.
 const STOP_GRACE: Duration = Duration::from_secs(5);
@@ -136,6 +137,11 @@ impl Gateway {
         self.settings.max_live_turns - self.places.available_permits()
     }
 
+    /// How many turns of this process wait for their conversation.
+    pub fn waiting_turns(&self) -> usize {
+        self.live.waiting()
+    }
+
     /// Whether new turns are refused because the process is about to stop.
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Acquire)
@@ -187,6 +193,12 @@ impl Gateway {
         let log = Arc::new(TurnLog::default());
         let (stop, stopped) = watch::channel(None);
         let count = self.counters.begin();
+        // A request without a trace may begin one: not every front door does.
+        let mut span = match request.trace.is_none() {
+            true => self.settings.tracer.begin(None, SpanKind::Internal, spans::TURN),
+            false => request.trace.begin(SpanKind::Internal, || spans::TURN),
+        };
+        request.trace = span.trace().clone();
         let handle = TurnHandle::new(&log, stop.clone(), request.options.on_disconnect).counted_by(Arc::clone(&count));
         let gateway = Arc::clone(self);
         let live = LiveTurn { log, stop };
@@ -194,9 +206,11 @@ impl Gateway {
             let log = Arc::clone(&live.log);
             gateway.join_parallel_calls(&mut request).await;
             // On the heap: this future is moved several times before it runs.
-            let driving = Box::pin(gateway.drive(&request, live, stopped));
+            let driving = Box::pin(gateway.drive(&request, live, stopped, &mut span));
             let driven = std::panic::AssertUnwindSafe(driving).catch_unwind().await;
             drop(place);
+            spans::turn_ended(&mut span, log.last().as_ref());
+            drop(span);
             match driven {
                 Ok(Driven::ToTheEnd) => {}
                 Ok(Driven::Parked { turn, attempt }) => {
@@ -228,6 +242,7 @@ impl Gateway {
         request: &TurnRequest,
         live: LiveTurn,
         mut stopped: watch::Receiver<Option<Stop>>,
+        span: &mut Span,
     ) -> Driven {
         let log = Arc::clone(&live.log);
         // The turn whose id this request takes over: it was forgotten, or it ended before it began.
@@ -244,6 +259,7 @@ impl Gateway {
             let registered = claimed.unwrap_or_else(|| Registered::new(self, mint::turn(), live.clone()));
             let turn = registered.turn();
             if request.destination.conversation == ConversationRef::Stateless {
+                spans::of_turn(span, turn, None);
                 let mut stateless = Stateless { gateway: self, request, turn, log: &log, stop: &mut stopped };
                 stateless.run().await;
                 return Driven::ToTheEnd;
@@ -257,7 +273,13 @@ impl Gateway {
                 log: &log,
                 stop: &mut stopped,
             };
-            match pending.decide().await {
+            let mut admission = request.trace.begin(SpanKind::Internal, || spans::ADMISSION);
+            let decided = pending.decide().await;
+            if let Err(error) = &decided {
+                spans::failed(&mut admission, error);
+            }
+            drop(admission);
+            match decided {
                 Err(error) => {
                     log.push(TurnEvent::Failed(Arc::new(error)));
                     return Driven::ToTheEnd;
@@ -265,6 +287,8 @@ impl Gateway {
                 Ok(Admitted::NeverBegan(turn)) => earlier = Some(EarlierTurn { turn, never_began: true }),
                 Ok(Admitted::Joined(turn)) => {
                     drop(registered);
+                    spans::of_turn(span, turn, None);
+                    span.set("herma.turn.joined", || true);
                     if self.join(request, turn, &log).await == Followed::ToTheEnd {
                         return Driven::ToTheEnd;
                     }
@@ -275,6 +299,7 @@ impl Gateway {
                 Ok(Admitted::Running(admitted)) => {
                     let _attempt = (admitted.running.turn != turn).then(|| registered.again(admitted.running.turn));
                     let (turn, attempt) = (admitted.running.turn, admitted.running.attempt);
+                    spans::of_turn(span, turn, Some(admitted.running.facts.id));
                     let mut run = Run { gateway: self, request, log: &log, stop: &mut stopped };
                     return match run.finish(admitted).await {
                         Some(EndTold) => Driven::ToTheEnd,

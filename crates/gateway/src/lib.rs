@@ -10,7 +10,7 @@
 //! - Its listeners: [`log`], [`live`]; reading a turn again: [`follow`], [`replay`], [`answer`].
 //! - Beside turns: [`sessions`], [`compaction`], [`titles`], [`append`], [`context`], [`pass_on`], [`cache`],
 //!   [`retention`]; shown to clients: [`rows`], [`session_view`], [`error`].
-//! - For operators: [`settings`], [`models`], [`counters`], [`readiness`], [`warning`].
+//! - For operators: [`settings`], [`models`], [`counters`], [`spans`], [`readiness`], [`warning`].
 
 pub mod access;
 mod admission;
@@ -49,6 +49,7 @@ mod running;
 mod session_view;
 mod sessions;
 mod settings;
+mod spans;
 mod stateless;
 mod stored_turn;
 mod titles;

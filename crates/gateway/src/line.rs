@@ -57,6 +57,11 @@ struct Waiter {
 pub(crate) struct Moment(u64);
 
 impl Lines {
+    /// How many turns of this process wait in line.
+    pub(crate) fn waiting(&self) -> usize {
+        self.lock().lines.values().map(BTreeMap::len).sum()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -99,4 +99,9 @@ impl LiveTurns {
     pub(crate) fn wake_all(&self) {
         self.lines.wake_all();
     }
+
+    /// How many turns wait in line.
+    pub(crate) fn waiting(&self) -> usize {
+        self.lines.waiting()
+    }
 }

@@ -13,6 +13,7 @@ use crate::driver::{Host, drive};
 use crate::gateway::Gateway;
 use crate::log::TurnEvent;
 use crate::models::{ResolvedModel, ServerId};
+use crate::spans::Traced;
 use crate::warning;
 
 /// Why there is no answer.
@@ -43,9 +44,10 @@ impl Gateway {
         &self,
         server: ServerId,
         call: ModelCall,
+        traced: &Traced<'_>,
         is_far_too_long: impl Fn(&str) -> bool,
     ) -> Result<Answer, NoAnswer> {
-        let mut own = OwnCall { call, is_far_too_long, failure: None };
+        let mut own = OwnCall { gateway: self, call, traced, is_far_too_long, failure: None };
         let Ok(ending) = drive(&**self.servers.of(server), ToolRules::default(), &mut own).await;
         match ending {
             Ending::Answered(answer) => Ok(*answer),
@@ -65,13 +67,15 @@ fn nonsense(failure: &TurnFailure) -> ModelFailure {
 }
 
 /// The call while it is made.
-struct OwnCall<F> {
+struct OwnCall<'a, F> {
+    gateway: &'a Gateway,
     call: ModelCall,
+    traced: &'a Traced<'a>,
     is_far_too_long: F,
     failure: Option<ModelFailure>,
 }
 
-impl<F: Fn(&str) -> bool> Host for OwnCall<F> {
+impl<F: Fn(&str) -> bool> Host for OwnCall<'_, F> {
     type Error = Infallible;
 
     fn call(&self, _: CallPlace) -> ModelCall {
@@ -92,7 +96,12 @@ impl<F: Fn(&str) -> bool> Host for OwnCall<F> {
     }
 
     fn call_failed(&mut self, failure: &ModelFailure, server: &dyn ModelServer, model: &str) {
-        warning::model_call_failed(failure, server, model, None);
+        self.gateway.counters.model_failed(failure);
+        warning::model_call_failed(failure, server, model, self.traced);
         self.failure = Some(failure.clone());
+    }
+
+    fn traced(&self) -> Traced<'_> {
+        *self.traced
     }
 }

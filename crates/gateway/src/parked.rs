@@ -12,10 +12,11 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use herma_model::alias::Namespace;
 use herma_model::{
-    Alias, ApprovalChoice, CallId, CreatorKind, OwnCall, Params, Payload, Principal, SessionKey, TenantId, TurnId,
-    Usage,
+    Alias, ApprovalChoice, CallId, CreatorKind, OwnCall, Params, Payload, Principal, SessionKey, TenantId,
+    TraceContext, TurnId, Usage,
 };
 use herma_store::{AnswerOutcome, NewResponse, Question, Resumed, Scope, StoreError};
+use herma_telemetry::SpanKind;
 use herma_wire::client_tools::ClientTools;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -30,6 +31,7 @@ use crate::request::{AskWhere, Caller, ConversationRef, ToolOffer, TurnRequest};
 use crate::run::{EndTold, Run};
 use crate::running::RunningTurn;
 use crate::sessions::Origin;
+use crate::spans;
 
 /// How often a process looks for parked turns that can go on.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -79,6 +81,9 @@ pub(crate) struct ParkedRequest {
     usage: Option<Usage>,
     /// The name that the request used for its conversation.
     requested: Option<Arc<str>>,
+    /// The place of its turn in a trace: `traceparent` and `tracestate`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    trace: Option<(String, Option<Arc<str>>)>,
 }
 
 impl ParkedRequest {
@@ -103,6 +108,7 @@ impl ParkedRequest {
             obeys_tool_mode: options.obeys_tool_mode,
             usage: turn.usage,
             requested: turn.session.requested.clone(),
+            trace: request.trace.context().map(|context| (context.to_parent(), context.state.clone())),
         }
     }
 
@@ -198,7 +204,13 @@ impl Gateway {
         };
         let Ok(alias) = own_alias(&resumed.running.facts.id.to_string()) else { return self.store.abandon(lease) };
         let (requested, attempt) = (parked.requested.clone(), resumed.running.attempt);
+        let caller = parked.trace.as_ref();
+        let caller = caller.and_then(|(parent, state)| TraceContext::parse(parent, state.as_deref()));
+        let mut span = self.settings.tracer.begin(caller, SpanKind::Internal, spans::TURN);
+        spans::of_turn(&mut span, turn, Some(resumed.running.facts.id));
+        span.set("herma.turn.resumed", || true);
         let (mut request, usage) = parked.into_request(lease.tenant, alias.clone());
+        request.trace = span.trace().clone();
         request.options.session_tools = self.lent_tools.of(resumed.running.facts.id);
         let log = Arc::new(TurnLog::default());
         let (stop, mut stopped) = watch::channel(None);
@@ -210,6 +222,8 @@ impl Gateway {
         let going_on = run.resume(resumed, ResumedWith { alias, usage, requested: requested.clone() });
         let ended = AssertUnwindSafe(going_on).catch_unwind().await;
         drop((registered, place));
+        spans::turn_ended(&mut span, log.last().as_ref());
+        drop(span);
         match ended {
             Ok(Some(EndTold)) => {}
             Ok(None) => self.follow_parked(&request.caller.principal, requested, (turn, attempt), &log).await,

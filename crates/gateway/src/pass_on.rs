@@ -4,6 +4,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::unfold;
 use herma_model::{ModelFailure, Usage};
+use herma_telemetry::Trace;
 use herma_upstream::{ByteStream, PassedAnswer, PassedTo};
 use herma_wire::passed_on;
 use tokio::sync::OwnedSemaphorePermit;
@@ -12,6 +13,7 @@ use crate::counters::Counters;
 use crate::error::GatewayError;
 use crate::gateway::Gateway;
 use crate::models::ResolvedModel;
+use crate::spans::{ModelSpan, Purpose, Traced};
 use crate::warning;
 
 /// What the model server answered. It holds a place below the limit of live turns until it is dropped.
@@ -42,9 +44,19 @@ impl Gateway {
 
     /// Passes a request on to the server of its model, and counts how it ended. Cancel-safe: dropping the future ends
     /// the call.
-    pub async fn pass_on(&self, to: PassedTo, model: &ResolvedModel<'_>, body: Bytes) -> Result<PassedOn, NotPassedOn> {
+    pub async fn pass_on(
+        &self,
+        to: PassedTo,
+        model: &ResolvedModel<'_>,
+        body: Bytes,
+        trace: &Trace,
+    ) -> Result<PassedOn, NotPassedOn> {
         let place = self.place().map_err(NotPassedOn::Refused)?;
-        match self.server_of(model).pass_on(to, body).await {
+        let (server, operation) = (self.server_of(model), operation(to));
+        let traced = Traced { trace, conversation: None, purpose: Purpose::PassedOn };
+        // The span of a stream ends when the stream begins.
+        let mut span = ModelSpan::begin(&traced, server, operation, model.name);
+        match server.pass_on(to, body, span.passed_on().as_ref()).await {
             Ok(PassedAnswer::Whole(json)) => {
                 self.counters.passed_on();
                 let usage = passed_on::tokens(&json).map(|(input, output)| Usage { input, output, ..Usage::default() });
@@ -56,11 +68,21 @@ impl Gateway {
                 Ok(PassedOn { answer, usage: None, place })
             }
             Err(failure) => {
-                warning::model_call_failed(&failure, self.server_of(model), model.name, None);
+                span.failed(&failure);
+                self.counters.model_failed(&failure);
+                warning::model_call_failed(&failure, server, model.name, &traced);
                 self.counters.not_passed_on(&failure);
                 Err(NotPassedOn::Failed(failure))
             }
         }
+    }
+}
+
+/// The operation by OpenTelemetry's name for it.
+const fn operation(to: PassedTo) -> &'static str {
+    match to {
+        PassedTo::Completions => "text_completion",
+        PassedTo::Embeddings => "embeddings",
     }
 }
 

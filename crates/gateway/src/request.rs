@@ -10,6 +10,7 @@ use herma_model::{
     Utterance,
 };
 use herma_store::{ClientConnection, ExpectedRevision, NewResponse, TurnPolicy};
+use herma_telemetry::Trace;
 use herma_turn::Stop;
 use herma_wire::client_tools::ClientTools;
 use tokio::runtime::Handle;
@@ -74,6 +75,8 @@ pub struct TurnRequest {
     pub options: TurnOptions,
     /// How it is recognised if it comes again.
     pub identity: RequestIdentity,
+    /// Its place in a trace.
+    pub trace: Trace,
 }
 
 impl TurnRequest {
@@ -86,6 +89,7 @@ impl TurnRequest {
             input: TurnInput::default(),
             options: TurnOptions::default(),
             identity: RequestIdentity { route, ..RequestIdentity::default() },
+            trace: Trace::none(),
         }
     }
 

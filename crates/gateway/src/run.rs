@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
+use std::time::Instant;
 
 use herma_model::alias::Namespace;
 use herma_model::generation::Finish;
@@ -13,6 +14,7 @@ use herma_model::{
 use herma_store::{
     Commit, Committed, Lease, MadeTitle, PendingApproval, Resumed, Snapshot, StoreError, TurnOutcome, Version,
 };
+use herma_telemetry::SpanKind;
 use herma_turn::{Ending, Machine, Stop};
 use herma_wire::chat::client_utterance;
 use tokio::sync::watch;
@@ -31,6 +33,7 @@ use crate::parked::ResumedWith;
 use crate::replay::replay;
 use crate::request::{ConversationRef, TurnRequest};
 use crate::running::{End, RunningTurn};
+use crate::spans;
 use crate::stored_turn::{StoredTurn, tell};
 
 /// A turn that holds its lease.
@@ -343,7 +346,11 @@ impl Run<'_> {
             recall: turn.unstored_recall(),
             now: mint::now(),
         };
+        let span = self.request.trace.begin(SpanKind::Internal, || spans::COMMIT);
+        let began = Instant::now();
         let committed = self.gateway.store.commit(commit).await;
+        drop(span);
+        self.gateway.counters.committed(began.elapsed());
         if committed.is_ok() {
             guard.is_over();
         }

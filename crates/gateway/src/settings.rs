@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use herma_model::provenance::CompactionMode;
 use herma_model::{Cost, Usage};
+use herma_telemetry::Tracer;
 
 use crate::budget::BudgetSettings;
 use crate::memory::MemorySettings;
@@ -73,6 +74,8 @@ pub struct Settings {
     pub cache_bytes: usize,
     /// How long a response can be fetched after it ended. If `None`, until a client deletes it.
     pub responses_kept: Option<Duration>,
+    /// Begins traces.
+    pub tracer: Tracer,
 }
 
 impl Settings {
@@ -158,6 +161,7 @@ mod tests {
             queue_timeout: Duration::ZERO,
             cache_bytes: 0,
             responses_kept: None,
+            tracer: Tracer::default(),
         }
     }
 

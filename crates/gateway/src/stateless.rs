@@ -31,6 +31,7 @@ use crate::log::{Finished, TurnEvent, TurnLog};
 use crate::mint;
 use crate::models::ResolvedModel;
 use crate::request::TurnRequest;
+use crate::spans::{Purpose, Traced};
 use crate::tools::without_idle_fields;
 use crate::warning;
 
@@ -192,6 +193,7 @@ impl Host for StatelessHost<'_, '_> {
             params: without_idle_fields(&request.options.params),
             streaming: request.options.streaming,
             retries: request.identity.upstream_retries(),
+            trace: None,
         }
     }
 
@@ -209,6 +211,11 @@ impl Host for StatelessHost<'_, '_> {
     }
 
     fn call_failed(&mut self, failure: &ModelFailure, server: &dyn ModelServer, model: &str) {
-        warning::model_call_failed(failure, server, model, None);
+        self.stateless.gateway.counters.model_failed(failure);
+        warning::model_call_failed(failure, server, model, &self.traced());
+    }
+
+    fn traced(&self) -> Traced<'_> {
+        Traced { trace: &self.stateless.request.trace, conversation: None, purpose: Purpose::Turn }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use herma_model::{ModelCall, ModelFailure, Step, TurnFailure, tokens};
 use herma_store::StoreError;
+use herma_telemetry::SpanKind;
 use herma_turn::compaction::system_tokens as tokens_of;
 use herma_turn::{CallPlace, ContextFit, Event, Need, Stop, Task};
 use herma_upstream::ModelServer;
@@ -23,6 +24,7 @@ use crate::models::ResolvedModel;
 use crate::replay::replay_steps;
 use crate::request::TurnRequest;
 use crate::running::RunningTurn;
+use crate::spans::{self, Purpose, Traced};
 use crate::tools::{PlannedCall, TurnTools};
 use crate::warning;
 
@@ -66,6 +68,7 @@ impl Host for StoredTurn<'_> {
             params: self.tools.params(&self.request.options.params, place),
             streaming: self.request.options.streaming,
             retries: self.request.identity.upstream_retries(),
+            trace: None,
         }
     }
 
@@ -105,7 +108,13 @@ impl Host for StoredTurn<'_> {
     }
 
     fn call_failed(&mut self, failure: &ModelFailure, server: &dyn ModelServer, model: &str) {
-        warning::model_call_failed(failure, server, model, Some(self.turn.session.facts.id));
+        self.gateway.counters.model_failed(failure);
+        warning::model_call_failed(failure, server, model, &self.traced());
+    }
+
+    fn traced(&self) -> Traced<'_> {
+        let conversation = Some(self.turn.session.facts.id);
+        Traced { trace: &self.request.trace, conversation, purpose: Purpose::Turn }
     }
 }
 
@@ -153,11 +162,13 @@ impl<'a> StoredTurn<'a> {
             announce(self.request, self.log, self.turn);
             self.turn.is_told = true;
         }
+        let mut span = self.request.trace.begin(SpanKind::Internal, || spans::COMPACTION);
         let found = tokio::select! {
             biased;
             stop = stopped(self.stop) => return Ok(Event::Stop(stop)),
-            found = self.gateway.plan_compaction(&overflow) => found?,
+            found = self.gateway.plan_compaction(&overflow, span.trace()) => found?,
         };
+        span.set("herma.compaction.outcome", || found.outcome());
         Ok(Event::ContextFit(match found {
             CompactionPlan::Enough => ContextFit::Fits,
             CompactionPlan::Refused(failure) => self.leave_out(need, failure),

@@ -13,6 +13,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use herma_model::{Answer, ConversationId, ModelCall, Params, Payload, Retries, TenantId, Usage};
 use herma_store::MadeTitle;
+use herma_telemetry::Trace;
 use herma_turn::title;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
@@ -22,6 +23,7 @@ use crate::models::{ModelServers, PerServer, ServerId};
 use crate::request::TurnRequest;
 use crate::running::RunningTurn;
 use crate::settings::Titling;
+use crate::spans::{Purpose, Traced};
 
 /// Most title requests to one model server at one time. Conversations beyond that get an excerpt.
 const MOST_ASKED: u32 = 8;
@@ -117,6 +119,7 @@ struct TitleQuestion {
     /// The excerpt that becomes the title if the model gives none that can be used.
     excerpt: Option<MadeTitle>,
     slot: TitleSlot,
+    trace: Trace,
 }
 
 impl TitleQuestion {
@@ -144,8 +147,11 @@ impl TitleQuestion {
             params: Arc::new(Params::default()),
             streaming: true,
             retries: Retries::AsConfigured,
+            trace: None,
         };
-        let asked = gateway.whole_answer(model.server, call, title::is_far_too_long);
+        let conversation = Some(self.slot.conversation);
+        let traced = Traced { trace: &self.trace, conversation, purpose: Purpose::Title };
+        let asked = gateway.whole_answer(model.server, call, &traced, title::is_far_too_long);
         let answer = tokio::time::timeout(self.timeout, asked).await.ok().and_then(Result::ok);
         let usage = answer.as_ref().and_then(|answer| answer.finish.usage).unwrap_or_default();
         gateway.titles.spent(usage);
@@ -234,6 +240,7 @@ impl Gateway {
             timeout: *timeout,
             excerpt,
             slot,
+            trace: request.trace.clone(),
         };
         TitleWork { question: Some(question), ..TitleWork::default() }
     }

@@ -36,6 +36,7 @@ mod sessions;
 mod setup;
 mod signals;
 mod table;
+mod telemetry;
 mod tenants;
 mod terminal;
 mod text_width;

@@ -34,6 +34,7 @@ pub(crate) fn turn_request(
 ) -> TurnRequest {
     let caller = Caller { principal, session_key: headers.key, origin: ORIGIN };
     let mut request = TurnRequest::new(caller, destination, route);
+    request.trace = Notes::current().trace();
     request.destination.policy = headers.policy;
     request.destination.reason = headers.reason;
     request.destination.expected = headers.if_match;

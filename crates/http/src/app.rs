@@ -78,6 +78,11 @@ impl App {
         self.gateway.sessions(principal)
     }
 
+    /// All metrics in the text format of Prometheus. Cancel-safe.
+    pub(crate) async fn metrics_text(&self) -> String {
+        self.metrics.text(&self.gateway, self.sockets.open(), self.started.elapsed().as_secs_f64()).await
+    }
+
     /// What a request is read with, beside the stored items that it refers to.
     pub(crate) fn known(&self, items: KeptItems) -> Known {
         let servers = self.gateway.settings().tools.labels().map(str::to_owned).collect();

@@ -83,7 +83,7 @@ where
         let Entry { app, part } = self.entry.clone();
         let outer = (part != Part::Inner).then(|| {
             let id = RequestId::take_over(&mut request);
-            (id, LogLine::of_request(&request))
+            (id, LogLine::of_request(&request, &app.gateway.settings().tracer))
         });
         let counted = (part != Part::Outer).then(|| CountedRequest::of(&request));
         let unread = if part == Part::Outer { None } else { UnreadBody::share_with(&mut request) };

@@ -13,6 +13,7 @@
 //! - [`client_socket`]: whether a client has disconnected, and whether its answer was written to its end.
 //! - [`layers`]: what every request passes before its route.
 //! - [`request_log`]: one log line for each request.
+//! - [`request_trace`]: the trace that a request belongs to.
 //! - [`security_headers`]: what browsers may not do with an answer.
 //! - [`sockets`]: counts the open WebSockets and tells them to close.
 
@@ -38,6 +39,7 @@ mod path;
 mod query;
 mod request_id;
 mod request_log;
+mod request_trace;
 mod revision;
 mod routes;
 mod security_headers;
@@ -46,4 +48,4 @@ mod sockets;
 mod stream;
 
 pub use app::{Authentication, HttpSettings};
-pub use server::serve;
+pub use server::Server;

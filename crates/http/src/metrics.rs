@@ -1,9 +1,11 @@
 //! Metrics for operators. Labels are few and fixed: never an id, a name or a path that a client chose.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use axum::extract::{MatchedPath, Request};
-use herma_gateway::{Compactions, Counters, TitlesAsked};
+use herma_gateway::{Counters, Gateway};
+use herma_telemetry::SpanCounts;
 use http::StatusCode;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -11,6 +13,9 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+
+/// How long the store may take to say that it can be written.
+const STORE_LIMIT: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct RequestLabels {
@@ -29,6 +34,10 @@ pub(crate) struct Metrics {
     registry: Registry,
     requests: Family<RequestLabels, Counter>,
     live_turns: Gauge,
+    waiting_turns: Gauge,
+    store_ready: Gauge,
+    spans_exported: Counter,
+    spans_dropped: Counter,
     websockets: Gauge,
     compactions: Family<OutcomeLabels, Counter>,
     titles_asked: Family<OutcomeLabels, Counter>,
@@ -44,6 +53,10 @@ impl Metrics {
             registry: Registry::with_prefix("herma"),
             requests: Family::default(),
             live_turns: Gauge::default(),
+            waiting_turns: Gauge::default(),
+            store_ready: Gauge::default(),
+            spans_exported: Counter::default(),
+            spans_dropped: Counter::default(),
             websockets: Gauge::default(),
             compactions: Family::default(),
             titles_asked: Family::default(),
@@ -63,20 +76,21 @@ impl Metrics {
         registry.register("title_input_tokens", "Prompt tokens of titles", self.title_input_tokens.clone());
         registry.register("title_output_tokens", "Answer tokens of titles", self.title_output_tokens.clone());
         registry.register("live_turns", "Turns that run or wait in this process", self.live_turns.clone());
+        let about = "Turns of this process that wait for their conversation";
+        registry.register("waiting_turns", about, self.waiting_turns.clone());
+        registry.register("store_ready", "Whether the store can be written", self.store_ready.clone());
+        registry.register("spans_exported", "Spans that the collector took", self.spans_exported.clone());
+        registry.register("spans_dropped", "Spans that were lost", self.spans_dropped.clone());
         registry.register("websockets", "WebSockets that are open", self.websockets.clone());
         registry.register("uptime_seconds", "Time since the server was started", self.uptime_seconds.clone());
         self
     }
 
     /// All metrics in Prometheus' text format.
-    pub(crate) fn text(
-        &self,
-        live_turns: usize,
-        websockets: usize,
-        (compactions, titles): (Compactions, TitlesAsked),
-        uptime: f64,
-    ) -> String {
+    pub(crate) async fn text(&self, gateway: &Gateway, websockets: usize, uptime: f64) -> String {
+        let (compactions, titles) = (gateway.compactions(), gateway.titles_asked());
         let set = |counter: &Counter, count| counter.inner().store(count, Ordering::Relaxed);
+        let gauge = |gauge: &Gauge, count: usize| gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
         for (outcome, count) in
             [("applied", compactions.applied), ("trimmed", compactions.trimmed), ("failed", compactions.failed)]
         {
@@ -87,8 +101,13 @@ impl Metrics {
         }
         set(&self.title_input_tokens, titles.input_tokens);
         set(&self.title_output_tokens, titles.output_tokens);
-        self.live_turns.set(i64::try_from(live_turns).unwrap_or(i64::MAX));
-        self.websockets.set(i64::try_from(websockets).unwrap_or(i64::MAX));
+        gauge(&self.live_turns, gateway.live_turns());
+        gauge(&self.waiting_turns, gateway.waiting_turns());
+        gauge(&self.websockets, websockets);
+        gauge(&self.store_ready, usize::from(is_store_ready(gateway).await));
+        let SpanCounts { exported, dropped } = gateway.settings().tracer.counts();
+        set(&self.spans_exported, exported);
+        set(&self.spans_dropped, dropped);
         self.uptime_seconds.set(uptime);
         let mut text = String::new();
         if encode(&mut text, &self.registry).is_err() {
@@ -96,6 +115,12 @@ impl Metrics {
         }
         text
     }
+}
+
+/// Whether the store can be written. A store that does not answer in time cannot. At the end of the process the store
+/// is closed on purpose, so it is not asked then.
+async fn is_store_ready(gateway: &Gateway) -> bool {
+    gateway.is_draining() || matches!(tokio::time::timeout(STORE_LIMIT, gateway.check_store()).await, Ok(Ok(())))
 }
 
 /// The name of a method. Methods that no route takes share the name `other`.

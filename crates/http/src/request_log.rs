@@ -14,12 +14,14 @@ use axum::extract::{MatchedPath, Request};
 use axum::response::Response;
 use bytes::Bytes;
 use herma_model::{ConversationId, Usage};
+use herma_telemetry::{Span, Trace, Tracer};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body::{Body as _, Frame, SizeHint};
 
 use crate::error::{ApiError, ErrorCode};
 use crate::metrics::method_name;
 use crate::request_id::REQUEST_ID;
+use crate::request_trace;
 
 /// The most characters of a model's name that are logged. Clients choose these names.
 const MAX_MODEL_CHARACTERS: usize = 128;
@@ -31,6 +33,8 @@ tokio::task_local! {
 /// What is logged about a request.
 #[derive(Debug, Default)]
 struct LogFields {
+    /// The place of the request in a trace.
+    trace: Trace,
     status: Option<StatusCode>,
     error: Option<&'static str>,
     conversation: Option<ConversationId>,
@@ -48,8 +52,14 @@ impl Notes {
         CURRENT.try_with(Self::clone).unwrap_or_default()
     }
 
-    fn new() -> Self {
-        Self(Some(Arc::default()))
+    fn new(trace: Trace) -> Self {
+        Self(Some(Arc::new(Mutex::new(LogFields { trace, ..LogFields::default() }))))
+    }
+
+    /// The place of the request in a trace.
+    pub(crate) fn trace(&self) -> Trace {
+        let fields = self.0.as_ref().map(|fields| fields.lock().unwrap_or_else(PoisonError::into_inner));
+        fields.map(|fields| fields.trace.clone()).unwrap_or_default()
     }
 
     /// Has these be the current notes while something is answered.
@@ -114,6 +124,8 @@ pub(crate) struct LogLine {
     route: RouteName,
     request_id: Option<HeaderValue>,
     began: Instant,
+    /// Ends with the line.
+    span: Span,
     notes: Notes,
     /// False until the whole answer was produced. A line that is dropped before is logged as `disconnected`.
     is_complete: bool,
@@ -121,15 +133,17 @@ pub(crate) struct LogLine {
 
 impl LogLine {
     /// The line of a request that has its id already.
-    pub(crate) fn of_request(request: &Request) -> Self {
+    pub(crate) fn of_request(request: &Request, tracer: &Tracer) -> Self {
         let matched = request.extensions().get::<MatchedPath>().cloned();
         let route = matched.map_or(RouteName::Fixed("none"), RouteName::Matched);
-        Self::new(method_name(request.method()), route, request.headers())
+        Self::new(method_name(request.method()), route, request.headers(), tracer)
     }
 
-    fn new(method: &'static str, route: RouteName, headers: &HeaderMap) -> Self {
+    fn new(method: &'static str, route: RouteName, headers: &HeaderMap, tracer: &Tracer) -> Self {
         let request_id = headers.get(REQUEST_ID).cloned();
-        Self { method, route, request_id, began: Instant::now(), notes: Notes::new(), is_complete: false }
+        let span = request_trace::begin(tracer, route.as_str(), headers);
+        let notes = Notes::new(span.trace().clone());
+        Self { method, route, request_id, began: Instant::now(), span, notes, is_complete: false }
     }
 
     pub(crate) const fn notes(&self) -> &Notes {
@@ -150,8 +164,9 @@ impl LogLine {
 
 impl Drop for LogLine {
     fn drop(&mut self) {
-        let Self { method, route, request_id, began, notes, is_complete } = self;
-        notes.note(|LogFields { status, error, conversation, model, usage }| {
+        let Self { method, route, request_id, began, span, notes, is_complete } = self;
+        notes.note(|LogFields { trace, status, error, conversation, model, usage }| {
+            request_trace::end(span, (*method, route.as_str()), *status, *error);
             tracing::info!(
                 method,
                 route = route.as_str(),
@@ -163,6 +178,7 @@ impl Drop for LogLine {
                 input_tokens = usage.map(|usage| usage.input),
                 output_tokens = usage.map(|usage| usage.output),
                 request_id = request_id.as_ref().and_then(|id| id.to_str().ok()),
+                trace_id = trace.id().map(display),
                 disconnected = (!*is_complete).then_some(true),
                 "request"
             );
@@ -171,8 +187,12 @@ impl Drop for LogLine {
 }
 
 /// Writes a line for a WebSocket message, which counts as a request.
-pub(crate) async fn write_message<T, E>(headers: &HeaderMap, work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
-    let mut line = LogLine::new("WS", RouteName::Fixed("/v1/responses"), headers);
+pub(crate) async fn write_message<T, E>(
+    headers: &HeaderMap,
+    tracer: &Tracer,
+    work: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    let mut line = LogLine::new("WS", RouteName::Fixed("/v1/responses"), headers, tracer);
     line.notes.note(|fields| fields.status = Some(StatusCode::OK));
     let outcome = CURRENT.scope(line.notes.clone(), work).await;
     line.is_complete = outcome.is_ok();

@@ -1,6 +1,7 @@
 //! Accepts connections, serves them, and stops.
 
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use crate::app::{App, HttpSettings, router};
+use crate::app::{App, HttpSettings, Shared, router};
 use crate::body::Outlet;
 use crate::body_budget::BodyBudget;
 use crate::client_socket::ClientSocket;
@@ -30,20 +31,49 @@ const BUFFER_BYTES: usize = 64 * 1024;
 /// How long to pause after a failed accept, for example when there are no more sockets.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Serves until `shutdown` resolves. Then it accepts no more connections, and open ones finish their requests and
-/// turns.
-pub async fn serve(
-    listener: TcpListener,
-    gateway: Arc<Gateway>,
-    settings: HttpSettings,
-    shutdown: impl Future<Output = ()> + Send + 'static,
-) -> std::io::Result<()> {
+/// The HTTP server before it listens.
+pub struct Server(Arc<App>);
+
+impl Server {
+    /// Makes a server. It counts from now on.
+    pub fn new(gateway: Arc<Gateway>, settings: HttpSettings) -> Self {
+        Self(Arc::new(app(gateway, settings)))
+    }
+
+    /// Reads all metrics, in the text format of Prometheus, while the server runs and after.
+    pub fn metrics(&self) -> impl Fn() -> Pin<Box<dyn Future<Output = String> + Send>> + Send + Sync + use<> {
+        let app = Arc::clone(&self.0);
+        move || {
+            let app = Arc::clone(&app);
+            Box::pin(async move { app.metrics_text().await })
+        }
+    }
+
+    /// Serves until `shutdown` resolves. Then it accepts no more connections, and open ones finish their requests and
+    /// turns.
+    pub async fn serve(
+        self,
+        listener: TcpListener,
+        shutdown: impl Future<Output = ()> + Send + 'static,
+    ) -> std::io::Result<()> {
+        serve(&self.0, listener, shutdown).await
+    }
+}
+
+fn app(gateway: Arc<Gateway>, settings: HttpSettings) -> App {
     let sockets = Sockets::new(settings.max_websockets);
     let bodies = BodyBudget::new(settings.body_budget);
     let metrics = Metrics::with(gateway.counters());
     let failed_logins = FailedLogins::default();
-    let app = Arc::new(App { gateway, settings, metrics, sockets, bodies, failed_logins, started: Instant::now() });
-    let routes = router(&app);
+    App { gateway, settings, metrics, sockets, bodies, failed_logins, started: Instant::now() }
+}
+
+async fn serve(
+    app: &Shared,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> std::io::Result<()> {
+    let routes = router(app);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(BUFFER_BYTES);
     let stop = watch::Sender::new(false);

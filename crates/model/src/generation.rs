@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use crate::kind::stored_enum;
 use crate::message::Payload;
 use crate::text_run::TextRun;
+use crate::trace::TraceContext;
 use crate::turn::{FailureCode, TurnFailure};
 use crate::usage::Usage;
 
@@ -37,6 +38,8 @@ pub struct ModelCall {
     pub streaming: bool,
     /// What happens when the call fails before an answer begins.
     pub retries: Retries,
+    /// The place in a trace that the model server is told, in headers. `None` if it is told none.
+    pub trace: Option<TraceContext>,
 }
 
 /// What happens when a call fails before an answer begins.

@@ -27,6 +27,7 @@ pub mod time;
 pub mod tokens;
 pub mod tool;
 pub mod tool_name;
+pub mod trace;
 pub mod turn;
 pub mod usage;
 
@@ -52,5 +53,6 @@ pub use step::Step;
 pub use text_run::TextRun;
 pub use time::Timestamp;
 pub use tool::{ApprovalAnswer, ApprovalChoice, CallEnd, CallStatus, ChildAnswer, Decision, EarlierCall, OwnCall};
+pub use trace::{SpanId, TraceContext, TraceId};
 pub use turn::{Fence, StopKind, TurnFailure, TurnState, Unanswered};
 pub use usage::{Cost, Price, Usage};

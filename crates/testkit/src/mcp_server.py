@@ -213,6 +213,8 @@ class Connection:
             listed, end = tools(), start + options.page
             return {"tools": listed[start:end]} | cached | ({"nextCursor": str(end)} if end < len(listed) else {})
         if method == "tools/call":
+            if parent := params.get("_meta", {}).get("traceparent"):
+                log(f"traceparent {parent}")
             result = self.call(params["name"], params.get("arguments") or {})
             return result | ({"resultType": "complete"} if options.modern else {})
         raise NotImplementedError

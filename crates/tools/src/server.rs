@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use herma_model::TraceContext;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -128,6 +129,7 @@ impl Server {
         self: &Arc<Self>,
         tool: &str,
         arguments: serde_json::Map<String, serde_json::Value>,
+        trace: Option<&TraceContext>,
     ) -> CallEnd {
         let deadline = Instant::now() + self.settings.timeout;
         let ready = match self.ready_until(deadline).await {
@@ -137,7 +139,7 @@ impl Server {
         if !ready.tools.iter().any(|known| &*known.tool == tool) {
             return CallEnd::NotMade(format!("The MCP server `{}` has no tool `{tool}` any more.", self.label));
         }
-        match timeout_at(deadline, ready.caller.call(tool, arguments)).await {
+        match timeout_at(deadline, ready.caller.call(tool, arguments, trace)).await {
             Ok(end) => end,
             Err(_) => {
                 let seconds = self.settings.timeout.as_secs_f32();

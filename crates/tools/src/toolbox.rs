@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
+use herma_model::TraceContext;
 use serde_json::{Map, Value};
 
 use crate::audience::Audience;
@@ -87,11 +88,16 @@ impl Toolbox {
     /// Not cancel-safe: when it runs out of time or the future is dropped, the server is told to stop, and the call may
     /// have been carried out. `arguments` is the text of a JSON object; blank text stands for an empty one.
     pub async fn call(&self, tool: &Tool, arguments: &str) -> CallEnd {
+        self.call_in(tool, arguments, None).await
+    }
+
+    /// The same, in a trace. The server is told of it in `_meta`, as MCP has it.
+    pub async fn call_in(&self, tool: &Tool, arguments: &str, trace: Option<&TraceContext>) -> CallEnd {
         let Some(server) = self.servers.iter().find(|server| server.label == tool.server) else {
             return CallEnd::NotMade(format!("There is no MCP server `{}`.", tool.server));
         };
         match object(arguments) {
-            Ok(arguments) => server.call(&tool.tool, arguments).await,
+            Ok(arguments) => server.call(&tool.tool, arguments, trace).await,
             Err(reason) => CallEnd::NotMade(reason),
         }
     }

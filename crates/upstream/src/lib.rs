@@ -18,7 +18,7 @@ mod offline;
 mod redact;
 mod server;
 
-pub use client::{Connections, HttpModelServer, HttpSettings, SettingsError};
+pub use client::{Connections, HttpModelServer, HttpSettings, NotPosted, PostTarget, SettingsError};
 pub use offline::OfflineModel;
 pub use redact::redact;
 pub use server::{ByteStream, ModelInfo, ModelServer, ModelStream, PassedAnswer, PassedTo};

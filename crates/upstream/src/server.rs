@@ -5,7 +5,7 @@ use std::pin::Pin;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::Stream;
-use herma_model::{ModelCall, ModelEvent, ModelFailure};
+use herma_model::{ModelCall, ModelEvent, ModelFailure, TraceContext};
 
 /// The events of a call. Events that arrived together come together. Nothing follows `Finished`, `Answered` or a
 /// failure.
@@ -53,10 +53,20 @@ pub trait ModelServer: Send + Sync + 'static {
 
     /// Sends a request unchanged and returns its answer unchanged. Cancel-safe: dropping the future or the stream
     /// aborts the call.
-    async fn pass_on(&self, to: PassedTo, body: Bytes) -> Result<PassedAnswer, ModelFailure>;
+    async fn pass_on(
+        &self,
+        to: PassedTo,
+        body: Bytes,
+        trace: Option<&TraceContext>,
+    ) -> Result<PassedAnswer, ModelFailure>;
 
     /// The models that the server offers, in the server's order. Cancel-safe.
     async fn models(&self) -> Result<Vec<ModelInfo>, ModelFailure>;
+
+    /// The host of the server, for traces. `None` if there is no host. Contains no secret.
+    fn host(&self) -> Option<&str> {
+        None
+    }
 
     /// Describes the server for start-up lines. Contains no secret.
     fn describe(&self) -> String;

@@ -14,7 +14,7 @@ use crate::workspace;
 const LAYERS: [&[&str]; 6] = [
     &["herma-model"],
     &["herma-wire", "herma-turn", "herma-store", "herma-config"],
-    &["herma-store-sqlite", "herma-store-postgres", "herma-upstream", "herma-tools", "herma-memory"],
+    &["herma-store-sqlite", "herma-store-postgres", "herma-upstream", "herma-tools", "herma-memory", "herma-telemetry"],
     &["herma-gateway"],
     &["herma-http", "herma-acp"],
     &["herma"],

@@ -6,6 +6,7 @@ use super::data_dir::default_data_dir;
 use super::environment::Environment;
 use super::file;
 use super::notices::notices;
+use super::otel;
 use super::overrides::Overrides;
 use crate::config::Config;
 use crate::error::{ConfigError, Origin};
@@ -43,8 +44,9 @@ pub fn load(env: impl IntoIterator<Item = (String, String)>, overrides: Override
     overrides.apply_to(&mut texts);
     let origin = source_file.clone().unwrap_or_else(|| PathBuf::from(file::NAME));
     let mut document = Section::document(origin, table.unwrap_or_default(), texts);
-    let config = Config::read(&mut document, data_dir, api_key(&environment)?);
+    let mut config = Config::read(&mut document, data_dir, api_key(&environment)?);
     let set = document.finish()?;
+    lines.extend(otel::apply(&environment, &mut config.telemetry, &set));
     lines.extend(notices(&config, &set));
     Ok(Loaded { config, source_file, notices: lines })
 }

@@ -5,6 +5,7 @@ mod environment;
 mod file;
 mod load;
 pub(crate) mod notices;
+mod otel;
 mod overrides;
 
 pub use load::{Loaded, load};

@@ -18,7 +18,12 @@ const HEADER: &str = "one line of ASCII for a header whose name has letters, dig
 
 /// Reads the table `headers` of a section.
 pub(super) fn read(section: &mut Section) -> Result<Headers, ConfigError> {
-    section.within("headers", |section| {
+    read_table(section, "headers")
+}
+
+/// Reads a table of headers.
+pub(super) fn read_table(section: &mut Section, key: &str) -> Result<Headers, ConfigError> {
+    section.within(key, |section| {
         let mut headers = Headers::new();
         for given in section.names() {
             let name = given.to_ascii_lowercase();
@@ -35,12 +40,17 @@ pub(super) fn read(section: &mut Section) -> Result<Headers, ConfigError> {
 
 /// Names the headers without their values.
 pub(super) fn write(headers: &Headers, page: &mut Page) {
+    write_table(headers, page, "headers");
+}
+
+/// The same, for a table of another name.
+pub(super) fn write_table(headers: &Headers, page: &mut Page, key: &str) {
     const ABOUT: &str = "Headers sent with every request. Their values are not shown here.";
     if headers.is_empty() {
         let example = toml::Table::from_iter([("api-key".to_owned(), "…".into())]);
-        return page.unset("headers", example, ABOUT);
+        return page.unset(key, example, ABOUT);
     }
-    page.secrets("headers", headers.keys(), ABOUT);
+    page.secrets(key, headers.keys(), ABOUT);
 }
 
 fn is_token(name: &str) -> bool {

@@ -3,6 +3,7 @@
 mod effective;
 mod environment;
 mod model_servers;
+mod otel;
 mod precedence;
 mod refusals;
 

@@ -8,6 +8,7 @@ use herma_model::compaction::{Base, CompactionTrigger, MadeBy, Sizes};
 use herma_model::provenance::CompactionMode;
 use herma_model::{CompactionId, ConversationId, MemorySource, Message, NewMessage, Seq, SessionKey, TenantId, TurnId};
 use herma_store::{Authority, Compacted, FailedCompaction, NewCompaction, NewMemory, Snapshot, StoreError};
+use herma_telemetry::Trace;
 use herma_turn::compaction::{self, Plan};
 use herma_turn::summary::Facts;
 use herma_turn::{Budget, Transcript, summary, words};
@@ -16,6 +17,7 @@ use super::summarise::{NoSummary, Summarised, SummaryCost, SummaryTask};
 use super::{Load, transcript};
 use crate::gateway::Gateway;
 use crate::mint;
+use crate::spans::{Purpose, Traced};
 
 /// Least token limit of a summary. A shorter one is useless.
 const LEAST_SUMMARY: u64 = 48;
@@ -44,6 +46,8 @@ pub(crate) struct Case<'a> {
     pub(crate) dry_run: bool,
     /// Is told when a summary is asked for.
     pub(crate) begun: Option<&'a dyn CompactionListener>,
+    /// Where calls for the summary belong.
+    pub(crate) trace: &'a Trace,
 }
 
 /// Hears that a compaction has begun.
@@ -151,6 +155,13 @@ pub(crate) struct Draft {
     pub(crate) sizes: Sizes,
     /// Why there is no summary, if there is none.
     trimmed: Option<String>,
+}
+
+impl Draft {
+    /// Whether a part is left out without a summary.
+    pub(crate) const fn is_trimmed(&self) -> bool {
+        self.trimmed.is_some()
+    }
 }
 
 /// Why there is no draft.
@@ -261,6 +272,7 @@ impl Gateway {
                 true => Facts::Asked,
                 false => Facts::NotAsked,
             },
+            traced: Traced { trace: case.trace, conversation: Some(case.conversation()), purpose: Purpose::Summary },
         };
         if let Some(listener) = case.begun {
             listener.begun(case.id);

@@ -6,6 +6,7 @@ use herma_model::compaction::{Base, CompactionTrigger};
 use herma_model::provenance::CompactionMode;
 use herma_model::{ModelFailure, TurnFailure};
 use herma_store::{Authority, CompactOutcome, Compacted, Lease, NewCompaction, Snapshot, StoreError};
+use herma_telemetry::Trace;
 use herma_turn::Need;
 
 use super::draft::{Case, Draft, NoDraft};
@@ -52,6 +53,19 @@ pub(crate) enum CompactionPlan {
     Unreachable(ModelFailure),
     /// Not at all: the context does not fit.
     Refused(TurnFailure),
+}
+
+impl CompactionPlan {
+    /// A fixed word for it, for traces.
+    pub(crate) const fn outcome(&self) -> &'static str {
+        match self {
+            Self::Enough => "not_needed",
+            Self::Compaction(found) if found.draft.is_trimmed() => "trimmed",
+            Self::Compaction(_) => "applied",
+            Self::Unreachable(_) => "unreachable",
+            Self::Refused(_) => "refused",
+        }
+    }
 }
 
 /// A compaction that is ready to be written.
@@ -110,13 +124,18 @@ impl Gateway {
             trigger,
             dry_run: false,
             begun: Some(log),
+            trace: &request.trace,
         };
         Fit::NeedsCompaction(Box::new(Overflow { case, need, lease, model: model.name }))
     }
 
     /// Finds a compaction. Writes nothing to the conversation. Cancel-safe.
-    pub(crate) async fn plan_compaction(&self, overflow: &Overflow<'_>) -> Result<CompactionPlan, StoreError> {
-        match self.draft(overflow.case).await {
+    pub(crate) async fn plan_compaction(
+        &self,
+        overflow: &Overflow<'_>,
+        trace: &Trace,
+    ) -> Result<CompactionPlan, StoreError> {
+        match self.draft(Case { trace, ..overflow.case }).await {
             Ok(draft) => {
                 let new = self.compaction_of(&draft, overflow.case, Authority::Lease(overflow.lease));
                 Ok(CompactionPlan::Compaction(Box::new(FoundCompaction { draft, new })))

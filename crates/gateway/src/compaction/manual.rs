@@ -13,6 +13,7 @@ use herma_model::{
 use herma_store::{
     Authority, CompactOutcome, Compacted, ExpectedRevision, Extent, Scope, Snapshot, Undo, UndoOutcome, UndoRefusal,
 };
+use herma_telemetry::Trace;
 use herma_turn::compaction::{size, system_tokens};
 use herma_turn::summary::Unusable;
 use herma_wire::resource::CompactionPreview;
@@ -46,6 +47,8 @@ pub struct CompactionRequest {
     pub begun: Option<watch::Sender<Option<CompactionId>>>,
     /// Becomes true if the compaction is not wanted any more. One that is written already stays.
     pub cancelled: Option<watch::Receiver<bool>>,
+    /// Its place in a trace.
+    pub trace: Trace,
 }
 
 impl CompactionListener for watch::Sender<Option<CompactionId>> {
@@ -272,6 +275,7 @@ impl Gateway {
             trigger: CompactionTrigger::Manual,
             dry_run: false,
             begun: request.begun.as_ref().map(|begun| begun as &dyn CompactionListener),
+            trace: &request.trace,
         }
     }
 }

@@ -33,6 +33,7 @@ use crate::error::GatewayError;
 use crate::gateway::Gateway;
 use crate::models::{ModelServers, ResolvedModel};
 use crate::request::TurnRequest;
+use crate::spans::{Purpose, Traced};
 
 use cool_down::CoolDown;
 pub(crate) use draft::CompactionListener;
@@ -209,6 +210,7 @@ impl Gateway {
             limit: self.budget(model.window.map_or(all, u64::from)).summary.max(LEAST_FOR_CLIENT),
             timeout: self.settings.compaction.timeout,
             facts: herma_turn::summary::Facts::NotAsked,
+            traced: Traced { trace: &request.trace, conversation: None, purpose: Purpose::Summary },
         };
         self.summarise(&task).await.map_err(|(why, _)| why.into())
     }

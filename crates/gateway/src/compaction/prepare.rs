@@ -125,6 +125,7 @@ pub(crate) fn prepare(gateway: &Arc<Gateway>, request: &TurnRequest, snapshot: &
     let Ok(permit) = Arc::clone(permits).try_acquire_owned() else { return };
     let tenant = request.caller.principal.tenant;
     let (gateway, snapshot, model) = (Arc::clone(gateway), snapshot.clone(), request.options.model.clone());
+    let trace = request.trace.clone();
     tokio::spawn(async move {
         let case = Case {
             id: mint::compaction(),
@@ -138,6 +139,7 @@ pub(crate) fn prepare(gateway: &Arc<Gateway>, request: &TurnRequest, snapshot: &
             trigger: CompactionTrigger::Threshold,
             dry_run: false,
             begun: None,
+            trace: &trace,
         };
         gateway.prepare(case).await;
         drop(permit);

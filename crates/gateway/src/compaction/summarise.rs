@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use crate::gateway::Gateway;
 use crate::models::ResolvedModel;
 use crate::own_call::NoAnswer;
+use crate::spans::Traced;
 
 /// How often a summary is asked for.
 const TRIES: usize = 2;
@@ -30,6 +31,8 @@ pub(crate) struct SummaryTask<'a> {
     pub(crate) timeout: Duration,
     /// Whether the summary is to end with facts about the user.
     pub(crate) facts: Facts,
+    /// Where its calls belong in a trace.
+    pub(crate) traced: Traced<'a>,
 }
 
 /// How the model is asked in one try.
@@ -158,9 +161,10 @@ impl Gateway {
                 params: Arc::new(Params(bound.into_iter().collect())),
                 streaming: true,
                 retries: Retries::AsConfigured,
+                trace: None,
             };
             let is_far_too_long = |text: &str| summary::is_far_too_long(text, task.limit);
-            so_far = Some(match self.whole_answer(task.model.server, call, is_far_too_long).await {
+            so_far = Some(match self.whole_answer(task.model.server, call, &task.traced, is_far_too_long).await {
                 Ok(answer) => {
                     *usage += answer.finish.usage.unwrap_or_default();
                     summary::judge(&answer, task.limit)?

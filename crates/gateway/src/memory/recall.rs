@@ -8,10 +8,12 @@ use herma_memory::{Builtin, MemoryProvider, RecallLimits, RecallRequest, recall}
 use herma_model::{ConversationFacts, Message, Recall, RecallStatus, Role, SessionKey, SessionKind};
 use herma_store::search::text_of;
 use herma_store::{Shown, Snapshot, Store};
+use herma_telemetry::SpanKind;
 
 use crate::gateway::Gateway;
 use crate::request::{MemoryUse, TurnRequest};
 use crate::running::RunningTurn;
+use crate::spans;
 
 /// What an operator can set about long-term memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,6 +69,7 @@ impl Gateway {
             turn.recall = Some(Arc::new(before.map_or_else(nothing, |kept| Recall { recorded, ..kept.clone() })));
             return;
         }
+        let mut span = request.trace.begin(SpanKind::Internal, || spans::RECALL);
         let made = match turn.newest_question().map(|message| text_of(message.said.payload.as_json())) {
             Some(text) => {
                 let request = recall_request(request, turn, key, text);
@@ -74,6 +77,8 @@ impl Gateway {
             }
             None => Recall::without_block(RecallStatus::Nothing, recorded),
         };
+        span.set("herma.recall.status", || made.status.as_str());
+        self.counters.recalled(made.status);
         turn.recall = Some(Arc::new(made));
     }
 }

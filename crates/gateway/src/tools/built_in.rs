@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicU32;
 
 use herma_model::{CallId, ConversationFacts, KeyScope, Principal, SessionKey};
 use herma_store::Scope;
+use herma_telemetry::Trace;
 use herma_tools::CallEnd;
 use serde_json::{Value, json};
 
@@ -156,6 +157,8 @@ pub(crate) struct CallContext {
     pub(crate) memory: MemoryUse,
     /// How many children the turn may still make. Calls of the same turn share it.
     pub(crate) children_left: Arc<AtomicU32>,
+    /// The place of the call in a trace.
+    pub(crate) trace: Trace,
 }
 
 impl CallContext {
@@ -172,7 +175,7 @@ impl CallContext {
 
 impl StoredTurn<'_> {
     /// What a built-in tool has to know of this turn.
-    pub(crate) fn call_context(&self, planned: &PlannedCall) -> CallContext {
+    pub(crate) fn call_context(&self, planned: &PlannedCall, trace: Trace) -> CallContext {
         CallContext {
             call: Arc::clone(&planned.call.id),
             principal: self.request.caller.principal.clone(),
@@ -184,6 +187,7 @@ impl StoredTurn<'_> {
             session_tools: self.request.options.session_tools.clone(),
             memory: self.request.options.memory,
             children_left: Arc::clone(&self.children_left),
+            trace,
         }
     }
 }

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use herma_model::{Answer, CallEnd, MessageStatus, NewMessage, Step, Usage, Utterance};
+use herma_model::{Answer, CallEnd, MessageStatus, NewMessage, OwnCall, Step, Usage, Utterance};
 use herma_store::{Append, AskedCall, Park, StoreError};
+use herma_telemetry::{Span, SpanKind, Trace};
 use herma_turn::{Event, Stop, ToolRound, ToolsRan};
 use herma_wire::chat::client_utterance;
 use tokio::time::Instant;
@@ -116,15 +117,17 @@ impl StoredTurn<'_> {
     /// are stored meanwhile.
     fn carry_out(&self, planned: PlannedCall, most: usize) -> impl Future<Output = Ended> + Send + use<> {
         let gateway = Arc::clone(self.gateway);
-        let context = self.call_context(&planned);
+        let mut span = self.tool_span(&planned);
+        let context = self.call_context(&planned, span.trace().clone());
         let message = self.turn.last_said().map_or_else(|| self.turn.next_id(), |message| message.id);
         let place = CallRef { message, call: Arc::clone(&planned.call.id) };
         async move {
             let (began, mut old_text) = (Instant::now(), None);
             let settled = match &planned.then {
-                Then::Make(Offered::Server(tool)) => {
-                    wording::settled(gateway.toolbox.call(tool, &planned.arguments).await, most)
-                }
+                Then::Make(Offered::Server(tool)) => wording::settled(
+                    gateway.toolbox.call_in(tool, &planned.arguments, context.trace.passed_on().as_ref()).await,
+                    most,
+                ),
                 Then::Make(Offered::BuiltIn(tool)) => {
                     wording::settled(tool.call(&gateway, &context, &planned.arguments).await, most)
                 }
@@ -137,8 +140,25 @@ impl StoredTurn<'_> {
                 Then::Ask => wording::denied("it was not allowed"),
                 Then::Settle(settled) => settled.clone(),
             };
+            span.set("herma.tool.status", || settled.0.as_str());
+            drop(span);
             Ended { planned, settled, duration: began.elapsed(), old_text }
         }
+    }
+
+    /// The span of a call that is made. A call that is not made has none: its name may be the model's own words.
+    fn tool_span(&self, planned: &PlannedCall) -> Span {
+        let trace = &self.request.trace;
+        if !matches!(planned.then, Then::Make(_)) {
+            return Trace::none().begin(SpanKind::Internal, || "");
+        }
+        let (OwnCall { tool, server, id, .. }, operation) = (&planned.call, "execute_tool");
+        let mut span = trace.begin(SpanKind::Internal, || format!("{operation} {tool}"));
+        span.set("gen_ai.operation.name", || operation);
+        span.set("gen_ai.tool.name", || tool.to_string());
+        span.set("gen_ai.tool.call.id", || id.to_string());
+        span.set("herma.tool.server", || server.to_string());
+        span
     }
 
     /// Most characters of each of so many results: what the operator set, but never more than a part of the context

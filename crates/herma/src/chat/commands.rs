@@ -4,6 +4,7 @@ use anyhow::{Context, bail};
 use herma_gateway::{CompactionRequest, NewFork, Sessions, now};
 use herma_model::Alias;
 use herma_store::{BranchPoint, Change, ListFilter, ListView, Pin, RewindPoint};
+use herma_telemetry::Trace;
 use herma_wire::resource::title;
 use tokio::sync::watch;
 
@@ -111,6 +112,7 @@ impl Talk<'_> {
             expected: None,
             begun: None,
             cancelled: Some(cancelled),
+            trace: Trace::none(),
         };
         let mut work = std::pin::pin!(self.gateway.compact(request));
         let done = loop {

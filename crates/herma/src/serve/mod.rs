@@ -10,12 +10,14 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use herma_config::Config;
-use herma_gateway::Gateway;
+use herma_gateway::{Gateway, Settings};
+use herma_http::Server;
 use tokio::sync::oneshot;
 
 use crate::arguments::{Common, ServeFlags};
 use crate::listening::Listening;
 use crate::signals::Signals;
+use crate::telemetry::Telemetry;
 use crate::{logging, output, setup};
 
 pub(crate) use first_key::FILE as API_KEY_FILE;
@@ -60,17 +62,18 @@ async fn serve(config: &Config) -> anyhow::Result<ExitCode> {
     if let Some(line) = setup::window_line(config) {
         output::note(line);
     }
-    let settings = setup::gateway_settings(config, &servers);
+    let telemetry = Telemetry::of(&config.telemetry, &servers.connections)?;
+    if let Some(line) = telemetry.line() {
+        output::note(&line);
+    }
+    let settings = Settings { tracer: telemetry.tracer(), ..setup::gateway_settings(config, &servers) };
     let gateway = Gateway::start(store, servers.servers, settings);
+    let http = Server::new(Arc::clone(&gateway), setup::http_settings(config, authentication));
+    let export = telemetry.start(http.metrics());
     let (stop, stopped) = oneshot::channel::<()>();
-    let mut server = tokio::spawn(herma_http::serve(
-        listener,
-        Arc::clone(&gateway),
-        setup::http_settings(config, authentication),
-        async move {
-            let _ = stopped.await;
-        },
-    ));
+    let mut server = tokio::spawn(http.serve(listener, async move {
+        let _ = stopped.await;
+    }));
     output::note(&format!("herma listening on http://{address}"));
 
     tokio::select! {
@@ -85,6 +88,7 @@ async fn serve(config: &Config) -> anyhow::Result<ExitCode> {
     let drain = async {
         gateway.drain(config.server.drain_timeout).await;
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, &mut server).await;
+        export.shut_down().await;
     };
     tokio::select! {
         () = drain => Ok(ExitCode::SUCCESS),

@@ -7,6 +7,7 @@ use herma_config::{Config, Overrides};
 use herma_gateway::{CompactionRequest, Gateway, Sessions};
 use herma_model::{Alias, Principal, Provenance};
 use herma_store::Compacted;
+use herma_telemetry::Trace;
 use herma_wire::resource::CompactionRow;
 
 use super::{explain, id_prefix, local_store, preview};
@@ -49,6 +50,7 @@ async fn ask(gateway: &Arc<Gateway>, principal: Principal, flags: &CompactFlags)
         expected: None,
         begun: None,
         cancelled: None,
+        trace: Trace::none(),
     };
     let explained = explain::explained(&session.id);
     if *dry_run {

@@ -10,6 +10,7 @@ use herma_gateway::{
 };
 use herma_http::{Authentication, HttpSettings};
 use herma_model::{Price, provenance};
+use herma_telemetry::Tracer;
 use herma_wire::responses::HostedTools;
 
 use super::model_servers::ConfiguredServers;
@@ -66,6 +67,7 @@ pub(crate) fn gateway_settings(config: &Config, servers: &ConfiguredServers) -> 
         queue_limit: u32::try_from(config.admission.queue_limit).unwrap_or(u32::MAX),
         queue_timeout: config.admission.queue_timeout,
         cache_bytes: config.store.cache_bytes,
+        tracer: Tracer::off(config.telemetry.pass_on_traceparent),
         responses_kept: match config.retention.responses {
             Keep::Forever => None,
             Keep::For(span) => Some(span),

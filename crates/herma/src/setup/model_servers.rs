@@ -15,6 +15,8 @@ pub(crate) struct ConfiguredServers {
     pub(crate) servers: ModelServers,
     /// Which models of `[models]` each server other than that of `[upstream]` has.
     pub(crate) others: Vec<OtherServer>,
+    /// The connections to all of them.
+    pub(crate) connections: Connections,
 }
 
 /// A model server that models of `[models]` have in place of that of `[upstream]`.
@@ -44,7 +46,7 @@ impl ConfiguredServers {
             let made = server(&own, &connections).map_err(|error| unusable(&format!("[models.{name}]"), &error))?;
             others.push(OtherServer { id: servers.add(made), config: own, models: vec![name.to_owned()] });
         }
-        Ok(Self { servers, others })
+        Ok(Self { servers, others, connections })
     }
 
     /// The server of a model of `[models]`.

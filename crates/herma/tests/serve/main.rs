@@ -36,6 +36,8 @@ mod session_keys;
 mod sessions;
 mod settings;
 mod support;
+#[cfg(feature = "otlp")]
+mod telemetry;
 mod titles;
 mod tools;
 mod unnamed;

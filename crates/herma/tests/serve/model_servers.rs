@@ -249,6 +249,16 @@ async fn a_server_that_is_away_fails_its_own_models_only() {
 }
 
 #[tokio::test]
+async fn the_detailed_health_names_all_servers_and_no_secret() {
+    let gateway = TwoServers::start("").await;
+    let health = gateway.client().get("/health/detailed").await.expect(200);
+    let named = |server: &ScriptedUpstream| format!("the model server at {}", server.base_url());
+    assert_eq!(health["model_servers"], json!([named(&gateway.upstream), named(&gateway.other)]));
+    assert_eq!(health["upstream"], json!(named(&gateway.upstream)));
+    assert!(FIRST_SECRETS.iter().chain(&OTHER_SECRETS).all(|secret| !health.to_string().contains(secret)), "{health}");
+}
+
+#[tokio::test]
 async fn the_start_says_which_servers_there_are_and_which_cannot_be_used() {
     let gateway = TwoServers::start("[models.again]\nupstream_model = \"gpt-5\"\n").await;
     let (log, first, other) = (gateway.herma.stderr(), gateway.upstream.base_url(), gateway.other.base_url());

@@ -34,6 +34,7 @@ pub(crate) async fn detailed(State(app): State<Shared>) -> Json<Value> {
         "live_turns": app.gateway.live_turns(),
         "store": store.map_or_else(|error| error.to_string(), |()| "ok".to_owned()),
         "upstream": app.gateway.servers().of(ServerId::Upstream).describe(),
+        "model_servers": app.gateway.servers().iter().map(|(_, server)| server.describe()).collect::<Vec<_>>(),
         "uptime_seconds": app.started.elapsed().as_secs(),
     }))
 }

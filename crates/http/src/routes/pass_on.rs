@@ -37,7 +37,7 @@ async fn pass_on(app: Shared, to: PassedTo, request: Request) -> Result<Response
     let model = app.gateway.model_for(asked.model.as_deref())?;
     Notes::current().model(model.name);
     let sent = Bytes::from(asked.to_json(model.name));
-    match app.gateway.pass_on(to, &model, sent).await {
+    match app.gateway.pass_on(to, &model, sent, &Notes::current().trace()).await {
         Ok(PassedOn { answer: PassedAnswer::Whole(json), usage, .. }) => {
             if let Some(usage) = usage {
                 Notes::current().usage(usage);

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Fuse, FusedFuture};
-use rmcp::model::{CallToolRequestParams, ProtocolVersion};
+use herma_model::TraceContext;
+use rmcp::model::{CallToolRequestParams, MetaObject, ProtocolVersion, RequestMetaObject};
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, RunningService, RunningServiceCancellationToken,
 };
@@ -165,6 +166,14 @@ impl Link {
     }
 }
 
+/// How MCP tells a server of a trace.
+fn meta_of(trace: &TraceContext) -> RequestMetaObject {
+    let state = trace.state.as_ref().map(ToString::to_string);
+    let pairs = [("traceparent", Some(trace.to_parent())), ("tracestate", state)];
+    let pairs = pairs.into_iter().filter_map(|(name, text)| Some((name.to_owned(), Value::String(text?))));
+    RequestMetaObject(MetaObject(pairs.collect()))
+}
+
 /// Calls the tools of one connection.
 #[derive(Clone)]
 pub(crate) struct Caller {
@@ -202,9 +211,15 @@ impl Caller {
     }
 
     /// Calls a tool and waits for its end. Dropping the future tells the server to stop.
-    pub(crate) async fn call(&self, tool: &str, arguments: Map<String, Value>) -> CallEnd {
+    pub(crate) async fn call(
+        &self,
+        tool: &str,
+        arguments: Map<String, Value>,
+        trace: Option<&TraceContext>,
+    ) -> CallEnd {
         let _under_way = self.shared.calls.read().await;
-        let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+        let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+        params.meta = trace.map(meta_of);
         let error = match self.peer.call_tool_once(params).await {
             Ok(response) => return result::of_call(response),
             Err(error) => error,

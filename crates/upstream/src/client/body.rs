@@ -60,6 +60,7 @@ mod tests {
             params: Arc::new(Params(vec![("temperature".into(), "1.0".into()), ("tools".into(), "[ ]".into())])),
             streaming: false,
             retries: Retries::AsConfigured,
+            trace: None,
         };
         let plain = r#"{"model":"a \"model\"","messages":[{"role":"system",  "content":"ä"},{"content":"\u00e4","role":"user"}],"temperature":1.0,"tools":[ ]}"#;
         assert_eq!(request_body(&call), plain.as_bytes());

@@ -13,16 +13,18 @@ mod failure;
 mod models;
 mod pass_on;
 mod pool;
+mod post;
 mod retry;
 mod settings;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream;
-use herma_model::{ModelCall, ModelEvent, ModelFailure, Retries};
+use herma_model::{ModelCall, ModelEvent, ModelFailure, Retries, TraceContext};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use http::{Method, Request, Uri};
 use http_body_util::Full;
@@ -34,6 +36,7 @@ use self::connector::ConnectError;
 use self::failure::FailureMessages;
 pub use self::pool::Connections;
 use self::pool::{Pool, SendError};
+pub use self::post::{NotPosted, PostTarget};
 use self::retry::FailedAttempt;
 use self::settings::Endpoints;
 pub use self::settings::{HttpSettings, SettingsError};
@@ -46,6 +49,9 @@ const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 /// How long reading the body of an error response may take.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
+
+const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
+const TRACE_STATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// A model server that is reached over HTTP.
 pub struct HttpModelServer {
@@ -86,14 +92,21 @@ impl HttpModelServer {
     }
 
     /// Sends a request, with retries, and returns when the answer begins. Cancel-safe.
-    async fn send(&self, method: Method, uri: &Uri, body: Bytes, retries: Retries) -> Result<Answer, ModelFailure> {
+    async fn send(
+        &self,
+        (method, uri): (Method, &Uri),
+        body: Bytes,
+        retries: Retries,
+        trace: Option<&TraceContext>,
+    ) -> Result<Answer, ModelFailure> {
+        let headers = self.headers_with(trace);
         let retries = match retries {
             Retries::AsConfigured => self.retries,
             Retries::None => 0,
         };
         let mut attempt = 0;
         loop {
-            let failed = match self.attempt(&method, uri, &body).await {
+            let failed = match self.attempt(&method, uri, &headers, &body).await {
                 Ok(answer) => return Ok(answer),
                 Err(failed) => failed,
             };
@@ -108,12 +121,31 @@ impl HttpModelServer {
         }
     }
 
+    /// The headers of a request. A trace adds its own. Headers of the settings count more.
+    fn headers_with(&self, trace: Option<&TraceContext>) -> Cow<'_, HeaderMap> {
+        let Some(trace) = trace else { return Cow::Borrowed(&self.headers) };
+        let mut headers = self.headers.clone();
+        let state = trace.state.as_ref().map(ToString::to_string);
+        for (name, text) in [(TRACE_PARENT, Some(trace.to_parent())), (TRACE_STATE, state)] {
+            if let Some(value) = text.and_then(|text| HeaderValue::try_from(text).ok()) {
+                headers.entry(name).or_insert(value);
+            }
+        }
+        Cow::Owned(headers)
+    }
+
     /// Sends a request once. Cancel-safe.
-    async fn attempt(&self, method: &Method, uri: &Uri, body: &Bytes) -> Result<Answer, FailedAttempt> {
+    async fn attempt(
+        &self,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+        body: &Bytes,
+    ) -> Result<Answer, FailedAttempt> {
         let mut request = Request::new(Full::new(body.clone()));
         *request.method_mut() = method.clone();
         *request.uri_mut() = uri.clone();
-        *request.headers_mut() = self.headers.clone();
+        *request.headers_mut() = headers.clone();
         let answer = match tokio::time::timeout(self.timeout, self.connections.send(request)).await {
             Err(_) => return Err(FailedAttempt::plain(self.failures.no_answer_within(self.timeout))),
             Ok(Err(SendError::Connect(ConnectError::Settings(error)))) => {
@@ -168,8 +200,10 @@ impl ModelServer for HttpModelServer {
     async fn call(&self, call: ModelCall) -> Result<ModelStream, ModelFailure> {
         let (streaming, retries) = (call.streaming, call.retries);
         let body = body::request_body(&call);
-        drop(call);
-        let answer = self.send(Method::POST, &self.endpoints.completions, body, retries).await?;
+        let trace = call.trace;
+        drop((call.messages, call.params));
+        let completions = (Method::POST, &self.endpoints.completions);
+        let answer = self.send(completions, body, retries, trace.as_ref()).await?;
         let content_type = answer.content_type();
         let is_document = content_type.contains("json") || content_type.contains("html");
         if streaming && !is_document {
@@ -187,13 +221,18 @@ impl ModelServer for HttpModelServer {
         Ok(Box::pin(stream::iter([Ok(events)])))
     }
 
-    async fn pass_on(&self, to: PassedTo, body: Bytes) -> Result<PassedAnswer, ModelFailure> {
+    async fn pass_on(
+        &self,
+        to: PassedTo,
+        body: Bytes,
+        trace: Option<&TraceContext>,
+    ) -> Result<PassedAnswer, ModelFailure> {
         let uri = match to {
             PassedTo::Completions => &self.endpoints.text_completions,
             PassedTo::Embeddings => &self.endpoints.embeddings,
         };
         // The client that sent this request decides whether to repeat it.
-        let answer = self.send(Method::POST, uri, body, Retries::None).await?;
+        let answer = self.send((Method::POST, uri), body, Retries::None, trace).await?;
         let content_type = answer.content_type();
         if content_type.starts_with("text/event-stream") {
             return Ok(PassedAnswer::Stream(pass_on::bytes_of(answer.body, self.timeout, self.failures.clone())));
@@ -206,9 +245,14 @@ impl ModelServer for HttpModelServer {
     }
 
     async fn models(&self) -> Result<Vec<ModelInfo>, ModelFailure> {
-        let answer = self.send(Method::GET, &self.endpoints.models, Bytes::new(), Retries::AsConfigured).await?;
+        let answer =
+            self.send((Method::GET, &self.endpoints.models), Bytes::new(), Retries::AsConfigured, None).await?;
         let body = self.whole_body(answer.body).await?;
         models::decode_models(&body).map_err(|error| self.failures.decoding(&error))
+    }
+
+    fn host(&self) -> Option<&str> {
+        Some(self.failures.host())
     }
 
     fn describe(&self) -> String {

@@ -59,7 +59,7 @@ impl FailedAttempt {
 }
 
 /// The wait that a server asks for, from `Retry-After-Ms` or else `Retry-After` in seconds. A date is ignored.
-fn asked_wait(headers: &HeaderMap) -> Option<Duration> {
+pub(super) fn asked_wait(headers: &HeaderMap) -> Option<Duration> {
     let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
     let seconds = number("retry-after-ms").map(|ms| ms / 1000.0).or_else(|| number(RETRY_AFTER.as_str()))?;
     Duration::try_from_secs_f64(seconds).ok()

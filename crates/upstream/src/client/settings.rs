@@ -108,6 +108,12 @@ impl Endpoints {
         })
     }
 
+    /// Path and query of the base URL itself.
+    pub(super) fn itself(&self) -> Result<Uri, SettingsError> {
+        let query = self.base.query().map(|query| format!("?{query}")).unwrap_or_default();
+        Uri::try_from(format!("{}{query}", self.base.path())).map_err(|error| SettingsError::NotAUrl(error.to_string()))
+    }
+
     /// `host`, or `host:port` if the URL names a port.
     pub(super) fn host(&self) -> String {
         host(&self.base)

@@ -19,7 +19,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream;
 use herma_model::generation::{Finish, ModelFailureKind, ToolCall, ToolCallDelta};
-use herma_model::{Answer, Delta, FinishReason, ModelCall, ModelEvent, ModelFailure, TextRun, Usage};
+use herma_model::{Answer, Delta, FinishReason, ModelCall, ModelEvent, ModelFailure, TextRun, TraceContext, Usage};
 use serde_json::Map;
 
 use self::answer::Reply;
@@ -41,7 +41,7 @@ impl ModelServer for OfflineModel {
         Ok(Box::pin(stream::iter([Ok(events)])))
     }
 
-    async fn pass_on(&self, to: PassedTo, _: Bytes) -> Result<PassedAnswer, ModelFailure> {
+    async fn pass_on(&self, to: PassedTo, _: Bytes, _: Option<&TraceContext>) -> Result<PassedAnswer, ModelFailure> {
         let what = match to {
             PassedTo::Completions => "text completions",
             PassedTo::Embeddings => "embeddings",

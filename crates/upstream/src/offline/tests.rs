@@ -16,6 +16,7 @@ fn call(messages: &[Value], params: &Value) -> ModelCall {
         params: Arc::new(Params(params.map(|(name, json)| (name.as_str().into(), json.to_string().into())).collect())),
         streaming: false,
         retries: Retries::AsConfigured,
+        trace: None,
     }
 }
 

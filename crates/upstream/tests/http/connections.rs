@@ -130,7 +130,7 @@ async fn a_large_request_and_a_large_answer_arrive_whole() {
     let input = format!(r#"{{"input":"{}"}}"#, "x".repeat(4 << 20));
     let answer = format!(r#"{{"data":"{}"}}"#, "y".repeat(4 << 20));
     let server = Scripted::start([Reply::json("200 OK", &answer)]).await;
-    let passed = server.client(LONG, 0).pass_on(PassedTo::Embeddings, input.clone().into()).await.unwrap();
+    let passed = server.client(LONG, 0).pass_on(PassedTo::Embeddings, input.clone().into(), None).await.unwrap();
     let PassedAnswer::Whole(body) = passed else { panic!("a document") };
     assert!(body == answer.as_bytes(), "{} bytes of {}", body.len(), answer.len());
     assert!(server.requests()[0].ends_with(&input));

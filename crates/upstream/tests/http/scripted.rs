@@ -192,6 +192,7 @@ pub(crate) fn call(streaming: bool) -> ModelCall {
         params: Arc::new(Params(vec![("temperature".into(), "0.5".into())])),
         streaming,
         retries: Retries::AsConfigured,
+        trace: None,
     }
 }
 

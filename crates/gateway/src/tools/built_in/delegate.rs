@@ -98,6 +98,7 @@ fn request(context: &CallContext, parent: &Alias, task: &str) -> TurnRequest {
     let (principal, session_key) = (context.principal.clone(), context.session_key.clone());
     let caller = Caller { principal, session_key, origin: ORIGIN };
     let mut request = TurnRequest::new(caller, ConversationRef::New, ORIGIN.source);
+    request.trace = context.trace.clone();
     request.destination.kind = SessionKind::Auxiliary;
     request.destination.parent = Some(parent.clone());
     request.destination.parent_tool_call = Some(Arc::clone(&context.call));

@@ -108,8 +108,8 @@ impl Connection {
 
     async fn one_turn(&mut self) -> Result<(), ConnectionEnd> {
         let message = self.next_message().await?;
-        let caller = self.caller.clone();
-        request_log::write_message(&caller, self.turn_of(message)).await
+        let (app, caller) = (Arc::clone(&self.app), self.caller.clone());
+        request_log::write_message(&caller, &app.gateway.settings().tracer, self.turn_of(message)).await
     }
 
     /// Runs the turn that a message asks for and sends its events.

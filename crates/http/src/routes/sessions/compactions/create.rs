@@ -13,6 +13,7 @@ use crate::body;
 use crate::error::ApiError;
 use crate::json::Json;
 use crate::path::Named;
+use crate::request_log::Notes;
 use crate::revision;
 use crate::routes::sessions::alias;
 
@@ -28,7 +29,8 @@ pub(crate) async fn create(
     let body = body::read(&app, &parts.headers, body).await?;
     let CompactRequest { dry_run, mode, model } = CompactRequest::parse(&body)?;
     let expected = revision::expected(&parts.headers)?;
-    let request = CompactionRequest { principal, alias, mode, model, expected, begun: None, cancelled: None };
+    let trace = Notes::current().trace();
+    let request = CompactionRequest { principal, alias, mode, model, expected, begun: None, cancelled: None, trace };
     if dry_run {
         let preview = app.gateway.preview_compaction(request).await?;
         return Ok(Json(CompactionPreview::from(&preview)).into_response());
