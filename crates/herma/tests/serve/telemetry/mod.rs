@@ -2,6 +2,7 @@
 
 mod collector;
 mod export;
+mod names;
 mod passing_on;
 mod spans;
 
