@@ -24,7 +24,7 @@ import time
 from pathlib import Path
 
 from blocks import blocks
-from model import Model
+from model_server import ModelServer
 
 PORT = "8642"
 # Model servers of the pages. A scripted one stands for all of them.
@@ -132,7 +132,7 @@ class Shell:
     """A shell in an empty home, with `herma` on its path and a scripted model server."""
 
     def __init__(self, binary):
-        self._model = Model()
+        self._model = ModelServer()
         self._directory = tempfile.TemporaryDirectory(prefix="herma-docs-")
         self.home = Path(self._directory.name, "home")
         self._notes = Path(self._directory.name, "notes")

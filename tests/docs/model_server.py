@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 MODELS = ("llama3.2", "smollm2", "qwen3-8b", "gpt-5-mini")
 
 
-class Model:
+class ModelServer:
     def __init__(self):
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
