@@ -14,8 +14,8 @@ VERSION = "0.1.0"
 
 def installing(page):
     """The blocks that the test of the pages leaves to this one."""
-    marked = [block for block in blocks((ROOT / page).read_text()) if "tests/clients/test_install.py" in (block.value or "")]
-    return ["\n".join(block.lines) for block in marked]
+    found = blocks((ROOT / page).read_text())
+    return ["\n".join(block.lines) for block in found if "tests/clients/test_install.py" in (block.value or "")]
 
 
 class Install(unittest.TestCase):

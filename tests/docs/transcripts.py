@@ -2,15 +2,15 @@
 
 In a block of type `console`, a line that begins with `$ ` is a command. It goes on in the next line if it ends with a
 backslash or inside quotes, and up to the line `END` if it has a here-document of that name. The lines after it are what
-it prints. A line that is only `…` stands for any lines, and `…` in a line for any text. A command without such lines may
-print anything. In a block of type `sh` every line is a command, and nothing is shown.
+it prints. A line that is only `…` stands for any lines, and `…` in a line for any text. A command without such lines
+may print anything. In a block of type `sh` every line is a command, and nothing is shown.
 
 Pages break long JSON for reading. So white space does not count in what looks like JSON or like a stream of it, and
 there an id may end with `…` after a few digits. A time is any time.
 
-All commands of a page run in one shell, in an empty home. A command that ends with `&` may still be printing: the
-runner waits until it has printed what the page shows. The port of the page is replaced by a free one, and the
-addresses of model servers by that of a scripted one.
+All commands of a page run in one shell, in an empty home. `DOCS` is the directory of the pages. A command that ends
+with `&` may still be printing: the runner waits until it has printed what the page shows. The port of the page is
+replaced by a free one, and the addresses of model servers by that of a scripted one.
 """
 
 import os
@@ -26,6 +26,7 @@ from pathlib import Path
 from blocks import blocks
 from model_server import ModelServer
 
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 PORT = "8642"
 # Model servers of the pages. A scripted one stands for all of them.
 MODEL_SERVERS = re.compile(
@@ -148,6 +149,7 @@ class Shell:
             "LANG": "C.UTF-8",
             "TZ": "UTC",
             "TERM": "dumb",
+            "DOCS": str(DOCS),
             "HERMA_LISTEN": f"127.0.0.1:{self.port}",
         }
         self._process = subprocess.Popen(
