@@ -38,8 +38,8 @@ class Install(unittest.TestCase):
         }
 
     def run_here(self, script):
-        done = subprocess.run(["bash", "-e"], input=script, cwd=self.clone, env=self.environment, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        done = subprocess.run(["bash", "-e", "-c", script], cwd=self.clone, env=self.environment, text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.assertEqual(done.returncode, 0, f"{script}\n{done.stdout[-4000:]}")
         return done.stdout
 
