@@ -1,20 +1,23 @@
-"""Every command of the README and of the guides runs as it is written. Every page is in the book, every route has an
-example."""
+"""Every command of every page runs as it is written, or a comment says why it does not. Every shown configuration is
+one. Every page is in the book, every route has an example."""
 
 import json
 import os
 import re
 import shutil
 import sqlite3
+import subprocess
+import tempfile
 import unittest
 from pathlib import Path
 
+from blocks import blocks
 from transcripts import Shell, commands
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 EXAMPLES = DOCS / "reference" / "EXAMPLES.md"
-PAGES = [ROOT / "README.md", DOCS / "START.md", DOCS / "OPERATIONS.md", EXAMPLES, *sorted((DOCS / "guides").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted(DOCS.rglob("*.md"))]
 BINARY = Path(os.environ["HERMA_BIN"]).resolve()
 
 
@@ -29,7 +32,6 @@ def hermes_database(home):
 def page_test(page):
     def run(self):
         found = commands(page.relative_to(ROOT), page.read_text())
-        self.assertTrue(found, "the page has no console block")
         shell = Shell(BINARY)
         self.addCleanup(shell.close)
         hermes_database(shell.home)
@@ -50,9 +52,27 @@ class Commands(unittest.TestCase):
         assert not missing, f"the pages need {missing}"
 
 
-for page in PAGES:
+for page in filter(lambda page: commands(page, page.read_text()), PAGES):
     name = re.sub(r"\W+", "_", str(page.relative_to(ROOT).with_suffix(""))).lower()
     setattr(Commands, f"test_{name}", page_test(page))
+
+
+class Blocks(unittest.TestCase):
+    def test_every_block_has_a_type_so_that_no_command_hides_in_one(self):
+        untyped = [f"{page.relative_to(ROOT)}:{block.line}" for page in PAGES for block in blocks(page.read_text())
+                   if not block.type]
+        self.assertEqual(untyped, [])
+
+    def test_every_configuration_is_one(self):
+        for page in PAGES:
+            for block in blocks(page.read_text()):
+                if block.type == "toml" and block.mark != "not run":
+                    with self.subTest(f"{page.relative_to(ROOT)}:{block.line}"), tempfile.TemporaryDirectory() as home:
+                        file = Path(home, "herma.toml")
+                        file.write_text("\n".join(block.lines))
+                        read = subprocess.run([BINARY, "config", "--config", file], capture_output=True, text=True,
+                                              env={"HOME": home})
+                        self.assertEqual(read.returncode, 0, read.stderr)
 
 
 class Book(unittest.TestCase):
@@ -89,7 +109,14 @@ class Transcripts(unittest.TestCase):
             ("```console\n$ false\n```", False),
             ("```console\n$ herma no-such-command\n```", False),
             ("```console\n$ (sleep 0.1; echo late) &\nlate\n```", True),
-            ("```sh\n$ false\n```", True),
+            ("```sh\ntrue\nfalse\n```", False),
+            ("```sh\necho a \\\n  b # that's it\n```", True),
+            ("<!-- not run: it fails -->\n\n```sh\nfalse\n```", True),
+            ("<!-- not run: it fails -->\n\nNot this one:\n\n```sh\nfalse\n```", False),
+            ("<!-- hidden\n$ A=1\n-->\n\n```console\n$ echo $A\n1\n```", True),
+            ("<!-- file: a.txt -->\n\n```text\nA\n```\n\n```console\n$ cat a.txt\nA\n```", True),
+            ("```console\n$ echo '{\"id\":\"conv_12ab34cd\",\"n\":1}'\n{\"id\":\"conv_01a1…\",\n \"n\":1}\n```", True),
+            ("```console\n$ echo '{\"id\":\"conv_12ab34cd\",\"n\":1}'\n{\"id\":\"conv_01a1…\",\n \"n\":2}\n```", False),
         ]:
             self.assertEqual(self.complaint(text) is None, fine, text)
 

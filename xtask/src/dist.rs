@@ -1,8 +1,9 @@
 //! `cargo xtask dist`: makes what is installed on other machines: an archive with the binary, a Debian package, and the
 //! source with a formula of Homebrew.
 //!
-//! The binary is linked statically with musl if that target is installed. Otherwise it is one for the C library of this
-//! machine, and the package asks for that library. This file owns their layout, and knows nothing of the code.
+//! The binary is linked statically with musl if that target is installed. Otherwise it needs a C library, and the
+//! package asks for the version that it needs. The binary itself makes its manual pages and completions, so it has to be
+//! one for this machine. This file owns their layout, and knows nothing of the code.
 
 use std::fs;
 use std::io;
@@ -14,13 +15,35 @@ use crate::{build, workspace};
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Files of the workspace that are installed, and where.
-const FILES: [(&str, &str); 5] = [
+const FILES: [(&str, &str); 6] = [
     ("ops/herma.service", "lib/systemd/system/herma.service"),
     ("ops/herma.toml", "etc/herma/herma.toml"),
     ("README.md", "usr/share/doc/herma/README.md"),
+    ("CHANGELOG.md", "usr/share/doc/herma/CHANGELOG.md"),
     ("LICENSE-MIT", "usr/share/doc/herma/LICENSE-MIT"),
     ("LICENSE-APACHE", "usr/share/doc/herma/LICENSE-APACHE"),
 ];
+
+/// Completions of shells, and where they belong.
+const COMPLETIONS: [(&str, &str); 3] = [
+    ("bash", "bash-completion/completions/herma"),
+    ("zsh", "zsh/vendor-completions/_herma"),
+    ("fish", "fish/vendor_completions.d/herma.fish"),
+];
+
+/// The project has no address to write to.
+const MAINTAINER: &str = "The authors of Herma <herma@localhost>";
+
+const COPYRIGHT: &str = "\
+Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
+Upstream-Name: herma
+
+Files: *
+Copyright: the authors of Herma
+License: Expat or Apache-2.0
+ The texts of both licences are in LICENSE-MIT and LICENSE-APACHE beside this
+ file. On Debian the second is also in /usr/share/common-licenses/Apache-2.0.
+";
 
 /// Builds everything into `dist` of the target directory.
 pub(crate) fn run(arguments: &[String]) -> ExitCode {
@@ -46,22 +69,25 @@ fn make() -> io::Result<[PathBuf; 4]> {
     let architecture = std::env::consts::ARCH;
     let musl = format!("{architecture}-unknown-linux-musl");
     let is_static = has_target(&musl)?;
-    let target = if is_static { musl } else { format!("{architecture}-unknown-linux-gnu") };
-    if !is_static {
-        println!("dist: the musl target is missing, so the binary needs the C library of this machine or a newer one");
-        println!(
-            "dist: for a static one: rustup target add {target}, and musl-gcc",
-            target = target.replace("gnu", "musl")
-        );
-    }
-    let mut cargo = workspace::cargo();
-    cargo.args(["build", "--release", "--package", "herma", "--locked", "--target", &target]);
-    succeed(&mut cargo)?;
     let built = build::target_directory()?;
-    let binary = built.join(&target).join("release").join("herma");
+    let mut cargo = workspace::cargo();
+    cargo.args(["build", "--release", "--package", "herma", "--locked"]);
+    let (target, release) = if is_static {
+        cargo.args(["--target", &musl]);
+        (musl.clone(), built.join(&musl).join("release"))
+    } else {
+        println!("dist: the musl target is missing, so the binary needs the C library of this machine or a newer one");
+        println!("dist: for a static one: rustup target add {musl}, and musl-gcc (Debian package: musl-tools)");
+        // Without --target this is the build of `cargo build --release` and `cargo install`.
+        (format!("{architecture}-unknown-linux-gnu"), built.join("release"))
+    };
+    succeed(&mut cargo)?;
     let dist = built.join("dist");
+    let binary = dist.join("herma");
+    install(&release.join("herma"), &binary, 0o755)?;
+    succeed(Command::new("strip").arg(&binary))?;
     let archive = archive(&binary, &dist, &target)?;
-    let package = package(&binary, &dist, architecture, is_static)?;
+    let package = package(&binary, &dist, architecture)?;
     let source = source(&dist)?;
     let formula = formula(&dist, &source)?;
     Ok([archive, package, source, formula])
@@ -91,7 +117,7 @@ fn archive(binary: &Path, dist: &Path, target: &str) -> io::Result<PathBuf> {
 }
 
 /// A Debian package. Its files belong to root, and its settings are kept when it is upgraded.
-fn package(binary: &Path, dist: &Path, architecture: &str, is_static: bool) -> io::Result<PathBuf> {
+fn package(binary: &Path, dist: &Path, architecture: &str) -> io::Result<PathBuf> {
     let architecture = match architecture {
         "x86_64" => "amd64",
         "aarch64" => "arm64",
@@ -102,7 +128,21 @@ fn package(binary: &Path, dist: &Path, architecture: &str, is_static: bool) -> i
     for (from, to) in FILES {
         install(&workspace::root().join(from), &root.join(to), 0o644)?;
     }
-    write(&root.join("DEBIAN/control"), control(architecture, is_static), 0o644)?;
+    let documents = root.join("usr/share/doc/herma");
+    write(&documents.join("copyright"), COPYRIGHT, 0o644)?;
+    let date =
+        workspace::output(Command::new("git").current_dir(workspace::root()).args(["log", "-1", "--format=%aD"]))?;
+    write(&documents.join("changelog"), debian_changelog(date.trim()), 0o644)?;
+    let manual = root.join("usr/share/man/man1");
+    fs::create_dir_all(&manual)?;
+    succeed(Command::new(binary).args(["man", "--output"]).arg(&manual))?;
+    for (shell, file) in COMPLETIONS {
+        let script = workspace::output(Command::new(binary).args(["completions", shell]))?;
+        write(&root.join("usr/share").join(file), script, 0o644)?;
+    }
+    let mut compress = Command::new("gzip");
+    succeed(compress.args(["--best", "--no-name", "--recursive"]).arg(&manual).arg(documents.join("changelog")))?;
+    write(&root.join("DEBIAN/control"), control(architecture, c_library(&fs::read(binary)?)), 0o644)?;
     write(&root.join("DEBIAN/conffiles"), "/etc/herma/herma.toml\n", 0o644)?;
     for script in ["postinst", "prerm"] {
         install(&workspace::root().join("ops/debian").join(script), &root.join("DEBIAN").join(script), 0o755)?;
@@ -114,15 +154,31 @@ fn package(binary: &Path, dist: &Path, architecture: &str, is_static: bool) -> i
     Ok(file)
 }
 
-fn control(architecture: &str, is_static: bool) -> String {
-    let depends = if is_static { "" } else { "Depends: libc6, libgcc-s1\n" };
+fn control(architecture: &str, c_library: Option<u32>) -> String {
+    let libraries = c_library.map(|minor| format!(", libc6 (>= 2.{minor}), libgcc-s1")).unwrap_or_default();
     format!(
         "Package: herma\nVersion: {VERSION}\nArchitecture: {architecture}\nSection: net\nPriority: optional\n\
-         Maintainer: The authors of Herma <herma@localhost>\n{depends}Recommends: ca-certificates\n\
+         Maintainer: {MAINTAINER}\nDepends: passwd{libraries}\nRecommends: ca-certificates\n\
          Description: session gateway for AI agents\n \
          Speaks the OpenAI API in front, calls any OpenAI-compatible model server\n \
          behind, and keeps every conversation in between.\n"
     )
+}
+
+/// The changelog in the form that Debian's tools read.
+fn debian_changelog(date: &str) -> String {
+    format!(
+        "herma ({VERSION}) unstable; urgency=medium\n\n  * CHANGELOG.md beside this file has the changes.\n\n \
+         -- {MAINTAINER}  {date}\n"
+    )
+}
+
+/// The newest glibc 2.N whose symbols a binary names. `None` if it is static.
+fn c_library(binary: &[u8]) -> Option<u32> {
+    const SYMBOL: &[u8] = b"GLIBC_2.";
+    let versions = binary.windows(SYMBOL.len()).enumerate().filter(|(_, window)| *window == SYMBOL);
+    let digits = versions.map(|(at, _)| binary[at + SYMBOL.len()..].iter().take_while(|byte| byte.is_ascii_digit()));
+    digits.map(|digits| digits.fold(0, |number, digit| number * 10 + u32::from(digit - b'0'))).max()
 }
 
 /// The source as it is committed.
@@ -182,10 +238,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_package_that_is_not_static_needs_the_c_library() {
-        assert!(control("amd64", false).contains("\nDepends: libc6"));
-        assert!(!control("arm64", true).contains("Depends"));
-        assert!(control("arm64", true).contains("\nArchitecture: arm64\n"));
+    fn a_package_asks_for_the_newest_c_library_that_its_binary_names() {
+        assert_eq!(c_library(b"\0GLIBC_2.34\0GLIBC_2.4\0GLIBC_2.2.5\0"), Some(34));
+        assert!(control("amd64", Some(34)).contains("\nDepends: passwd, libc6 (>= 2.34), libgcc-s1\n"));
+        assert_eq!(c_library(b"static"), None);
+        assert!(control("arm64", None).contains("\nArchitecture: arm64\n"));
+        assert!(control("arm64", None).contains("\nDepends: passwd\n"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Tables for people: aligned columns with two spaces between them, and no spaces at the end of a line.
 //!
 //! Columns are as wide as terminals show them. Where stdout is a terminal, columns that may be cut are cut so that a
-//! row fits into a line.
+//! row fits into a line. If that is not enough, columns that may be left out are left out.
 
 use herma_model::Timestamp;
 
@@ -19,12 +19,14 @@ pub(crate) struct Table<const N: usize> {
     heading: [&'static str; N],
     /// Which columns may be cut.
     is_cut: [bool; N],
+    /// Columns that may be left out, the first one first.
+    spare: Vec<usize>,
     styles: [Style; N],
 }
 
 impl<const N: usize> Table<N> {
     pub(crate) fn new(heading: [&'static str; N]) -> Self {
-        Self { heading, is_cut: [false; N], styles: [Style::default(); N] }
+        Self { heading, is_cut: [false; N], spare: Vec::new(), styles: [Style::default(); N] }
     }
 
     /// Lets the cells of a column be cut.
@@ -32,6 +34,12 @@ impl<const N: usize> Table<N> {
         for (at, name) in self.heading.iter().enumerate() {
             self.is_cut[at] |= *name == heading;
         }
+        self
+    }
+
+    /// Lets a column be left out where it does not fit, after those that were named before.
+    pub(crate) fn sparing(mut self, heading: &str) -> Self {
+        self.spare.extend(self.heading.iter().position(|name| *name == heading));
         self
     }
 
@@ -53,13 +61,15 @@ impl<const N: usize> Table<N> {
     fn fitted(&self, rows: &[[String; N]], width: Option<usize>, has_colours: bool) -> String {
         let heading = self.heading.map(str::to_owned);
         let lines = || std::iter::once(&heading).chain(rows);
-        let mut widths: [usize; N] =
-            std::array::from_fn(|at| lines().map(|cells| columns(&cells[at])).max().unwrap_or(0));
-        if let Some(width) = width {
-            self.cut(&mut widths, width);
-        }
+        let widest: [usize; N] = std::array::from_fn(|at| lines().map(|cells| columns(&cells[at])).max().unwrap_or(0));
+        let widths = match width {
+            Some(width) => self.narrowed(widest, width),
+            None => widest.map(Some),
+        };
         let line = |(number, cells): (usize, &[String; N])| {
-            let cells = cells.iter().zip(widths).enumerate().map(|(at, (cell, width))| {
+            let shown = cells.iter().zip(widths).enumerate();
+            let cells = shown.filter_map(|(at, (cell, width))| width.map(|width| (at, cell, width)));
+            let cells = cells.map(|(at, cell, width)| {
                 let cell = if self.is_cut[at] { shortened(cell, width) } else { cell.clone() };
                 let style = if number == 0 { Style::DIM } else { self.styles[at] };
                 let spaces = padded(&cell, width).split_off(cell.len());
@@ -70,13 +80,32 @@ impl<const N: usize> Table<N> {
         lines().enumerate().map(line).collect::<Vec<_>>().join("\n")
     }
 
-    /// Takes columns from the widest cell that may be cut, until the row fits or nothing can be taken.
-    fn cut(&self, widths: &mut [usize; N], most: usize) {
-        while widths.iter().sum::<usize>() + GAP * N.saturating_sub(1) > most {
-            let widest = (0..N).filter(|at| self.is_cut[*at] && widths[*at] > LEAST).max_by_key(|at| widths[*at]);
-            let Some(widest) = widest else { return };
-            widths[widest] -= 1;
+    /// The widths with which a row fits, `None` for a column that is left out. If nothing more can be done, it is wider.
+    fn narrowed(&self, widest: [usize; N], most: usize) -> [Option<usize>; N] {
+        let mut shown = [true; N];
+        let mut spare = self.spare.iter();
+        loop {
+            let widths = std::array::from_fn(|at| shown[at].then_some(widest[at]));
+            let (widths, fits) = self.cut(widths, most);
+            match spare.next() {
+                Some(at) if !fits => shown[*at] = false,
+                _ => return widths,
+            }
         }
+    }
+
+    /// Takes columns from the widest cell that may be cut, until the row fits or nothing can be taken. Says whether the
+    /// row fits.
+    fn cut(&self, mut widths: [Option<usize>; N], most: usize) -> ([Option<usize>; N], bool) {
+        let gaps = GAP * widths.iter().flatten().count().saturating_sub(1);
+        while widths.iter().flatten().sum::<usize>() + gaps > most {
+            let cuttable = (0..N).filter(|at| self.is_cut[*at]).filter_map(|at| Some((widths[at]?, at)));
+            let Some((width, at)) = cuttable.filter(|(width, _)| *width > LEAST).max() else {
+                return (widths, false);
+            };
+            widths[at] = Some(width - 1);
+        }
+        (widths, true)
     }
 }
 
@@ -133,6 +162,9 @@ mod tests {
             "TITLE       TEXT        ID\na title t…  another t…  1a2b3c4d"
         );
         assert_eq!(table.fitted(&rows, Some(10), false).lines().last(), Some("a title…  another…  1a2b3c4d"));
+        let table = table.sparing("TEXT");
+        assert_eq!(table.fitted(&rows, Some(24), false), "TITLE           ID\na title that…   1a2b3c4d");
+        assert_eq!(table.fitted(&rows, Some(28), false).lines().last(), Some("a title…  another…  1a2b3c4d"));
         let coloured = table.styling("ID", Style::colour(Colour::Yellow)).fitted(&rows, Some(80), true);
         assert!(coloured.ends_with("\u{1b}[33m1a2b3c4d\u{1b}[0m"), "{coloured:?}");
     }

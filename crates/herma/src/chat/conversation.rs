@@ -39,7 +39,8 @@ impl Conversation {
         Self { alias, session_key, ..Self::default() }
     }
 
-    /// Finds the named conversation. An unknown name that people may choose begins a new one.
+    /// Finds the named conversation. A short id and the beginning of an id name one too. An unknown name that people may
+    /// choose begins a new one.
     pub(super) async fn choose(
         sessions: &Sessions<'_>,
         typed: Alias,
@@ -47,18 +48,14 @@ impl Conversation {
     ) -> anyhow::Result<Self> {
         match sessions.snapshot(&typed, Pin::Head).await {
             Ok(old) => Self::continued(typed, &old, session_key),
-            Err(GatewayError::NotFound(_)) => {
-                let completed =
-                    if id_prefix::is_short_id(&typed) { id_prefix::find_short(sessions, &typed).await? } else { None };
-                match completed {
-                    Some(alias) => Self::existing(sessions, alias, session_key).await,
-                    None if typed.may_be_created() => Ok(Self::begin(Some(typed), session_key)),
-                    None => bail!(
-                        "no conversation is known by {typed}; check the id, --data and --store, or leave out --session \
-                         for a new conversation"
-                    ),
-                }
-            }
+            Err(GatewayError::NotFound(_)) => match id_prefix::find_own(sessions, &typed).await? {
+                Some(alias) => Self::existing(sessions, alias, session_key).await,
+                None if typed.may_be_created() => Ok(Self::begin(Some(typed), session_key)),
+                None => bail!(
+                    "no conversation is known by {typed}; check the id, --data and --store, or leave out --session \
+                     for a new conversation"
+                ),
+            },
             Err(error) => Err(error.into()),
         }
     }

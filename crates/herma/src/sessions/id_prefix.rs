@@ -27,7 +27,7 @@ pub(crate) fn short_id(id: ConversationId) -> String {
 }
 
 /// Whether this can be a short id.
-pub(crate) fn is_short_id(typed: &Alias) -> bool {
+fn is_short_id(typed: &Alias) -> bool {
     typed.as_str().len() == SHORT_DIGITS
         && typed.as_str().bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
@@ -41,10 +41,17 @@ pub(crate) async fn complete(sessions: &Sessions<'_>, typed: &Alias) -> anyhow::
     }
 }
 
-/// The conversation with this short id. `None` if there is none; several are an error.
-pub(crate) async fn find_short(sessions: &Sessions<'_>, typed: &Alias) -> anyhow::Result<Option<Alias>> {
+/// The conversation that a short id or the beginning of an id of Herma's own form leads to. `None` if there is none, or
+/// if this is neither: then a new conversation may be named so. Several are an error.
+pub(crate) async fn find_own(sessions: &Sessions<'_>, typed: &Alias) -> anyhow::Result<Option<Alias>> {
+    let is_short = is_short_id(typed);
+    if !is_short && !["sess_", "conv_"].iter().any(|prefix| typed.as_str().starts_with(prefix)) {
+        return Ok(None);
+    }
     let mut found = candidates(sessions, typed).await?;
-    found.retain(|row| short_id(row.facts.id) == typed.as_str());
+    if is_short {
+        found.retain(|row| short_id(row.facts.id) == typed.as_str());
+    }
     if found.is_empty() { Ok(None) } else { choose(typed, &found).map(Some) }
 }
 

@@ -102,6 +102,8 @@ pub(crate) fn as_table(rows: &[ConversationRow], now: Timestamp, view: ListView,
     Table::new(["NAME", "TITLE", "KIND", "AGE", "MESSAGES", "ID"])
         .cutting("NAME")
         .cutting("TITLE")
+        .sparing("MESSAGES")
+        .sparing("KIND")
         .styling("NAME", Style::BOLD)
         .styling("ID", Style::colour(Colour::Yellow))
         .layout(&rows, stream)

@@ -1,6 +1,6 @@
 //! `herma sessions show`: prints facts about a conversation, and its last messages.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use herma_gateway::{GatewayError, Sessions};
 use herma_model::limits::MAX_PAGE;
@@ -59,17 +59,24 @@ struct LastEntries {
     entries: Vec<Entry>,
     /// How the turn of each message ended.
     states: HashMap<Seq, TurnState>,
+    /// The messages that were taken back.
+    rewound: HashSet<Seq>,
 }
 
 impl LastEntries {
-    /// The entries, oldest first. After the last message of a turn without an answer stands how it ended.
+    /// The entries, oldest first. After the last message of a turn stands that it was taken back, or how it ended if it
+    /// has no answer.
     fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         let mut entries = self.entries.iter().rev().peekable();
         while let Some(one) = entries.next() {
             lines.push(entry(one));
             if turn_of(one) != entries.peek().and_then(|next| turn_of(next)) {
-                lines.extend(self.states.get(&one.seq()).copied().and_then(unanswered).map(marked));
+                let ending = match self.rewound.contains(&one.seq()) {
+                    true => Some("  (taken back: the model is not shown it)"),
+                    false => self.states.get(&one.seq()).copied().and_then(unanswered),
+                };
+                lines.extend(ending.map(marked));
             }
         }
         lines
@@ -106,6 +113,7 @@ async fn last(sessions: &Sessions<'_>, alias: &Alias, pin: Pin, most: usize) -> 
         let page = sessions.messages(alias, range).await?;
         last.entries.extend(page.entries);
         last.states.extend(page.turn_states);
+        last.rewound.extend(page.rewound);
         before = last.entries.last().map(Entry::seq);
         if !page.has_more || last.entries.len() >= most {
             return Ok(last);
@@ -144,12 +152,17 @@ pub(super) fn facts(row: &ConversationRow) -> Vec<(&'static str, String)> {
         ("compactions", compactions),
         ("created", Some(table::minute(row.created_at))),
         ("changed", Some(table::minute(row.updated_at))),
-        ("messages", Some(format!("{} in {} turns", row.message_count, row.turn_count))),
+        ("messages", Some(messages(row))),
         ("tokens", Some(format!("{} in, {} out", row.usage.input, row.usage.output))),
         ("tree tokens", below(row)),
         ("cost", row.cost.map(|cost| cost.units().to_string())),
     ];
     facts.into_iter().filter_map(|(name, fact)| fact.map(|fact| (name, fact))).collect()
+}
+
+fn messages(row: &ConversationRow) -> String {
+    let turns = if row.turn_count == 1 { "turn" } else { "turns" };
+    format!("{} in {} {turns}", row.message_count, row.turn_count)
 }
 
 /// The tokens of the conversation and everything below it, if these are more than its own.

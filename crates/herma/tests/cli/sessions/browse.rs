@@ -334,3 +334,17 @@ fn a_short_id_of_two_conversations_is_refused_with_both() {
         assert_eq!(said.stderr.lines().filter(|line| line.ends_with(short)).count(), 2, "{}", said.stderr);
     }
 }
+
+#[test]
+fn the_beginning_of_an_id_continues_a_conversation_in_the_chat_too() {
+    let terminal = Terminal::new();
+    terminal.run(&["chat", "first"]).answer();
+    let id = ids(&terminal.sessions("list --json")).remove(0);
+    terminal.run(&["chat", "--session", &id[..20], "second"]).answer();
+    assert_eq!(ids(&terminal.sessions("list --json")), [id.as_str()], "the beginning of an id is no name of its own");
+    terminal.run(&["chat", "third"]).answer();
+    let refused = terminal.run(&["chat", "--session", "sess_", "which?"]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (1, ""));
+    assert!(refused.stderr.contains("sess_ is not enough to tell these apart, nothing was done"), "{}", refused.stderr);
+    assert_eq!(ids(&terminal.sessions("list --json")).len(), 2);
+}

@@ -87,6 +87,9 @@ fn a_conversation_is_rewound_and_restored() {
     --- stderr
     trip is rewound; to take it back: herma sessions restore trip --data DATA
     ");
+    let shown = terminal.sessions("show trip");
+    let last = shown.answer().lines().last().unwrap();
+    assert_eq!(last, "  (taken back: the model is not shown it)", "{}", shown.stdout);
     let page = terminal.sessions("export trip --format markdown");
     assert!(page.answer().contains(" · rewound"), "{}", page.stdout);
     insta::assert_snapshot!(terminal.sessions("restore trip").transcript(), @"
