@@ -23,12 +23,13 @@ use crate::error::{bad_params, defect, overloaded, request_cancelled, unknown_me
 use crate::in_flight::{InFlight, Place};
 use crate::lines::{self, Input, LONGEST_LINE, Output};
 use crate::message::{Message, NoMessage, invalid_request};
+use crate::news::News;
 use crate::parked::OpenQuestions;
 use crate::schema::{
     AuthenticateResponse, CancelNotification, CancelRequestNotification, Error, RequestId, SessionId, SessionUpdate,
     method,
 };
-use crate::session::OpenSessions;
+use crate::session::{OpenSession, OpenSessions};
 
 /// The origin that is stored with conversations of editors.
 pub(crate) const ORIGIN: Origin = Origin { creator: CreatorKind::Acp, source: "acp" };
@@ -47,6 +48,16 @@ pub struct AgentSettings {
     pub cwd: PathBuf,
 }
 
+/// The streams of a connection.
+pub struct Streams<I, O> {
+    /// What the editor writes.
+    pub input: I,
+    /// What the editor reads.
+    pub output: O,
+    /// Whether the editor has closed the input, although not all of it is read.
+    pub is_input_closed: fn() -> bool,
+}
+
 /// The agent of one connection.
 pub(crate) struct Agent {
     pub(crate) gateway: Arc<Gateway>,
@@ -55,6 +66,7 @@ pub(crate) struct Agent {
     pub(crate) editor: Editor,
     pub(crate) in_flight: Arc<InFlight>,
     pub(crate) open: OpenSessions,
+    pub(crate) news: Arc<News>,
     /// Work that no request waits for.
     background: Mutex<JoinSet<()>>,
 }
@@ -65,13 +77,20 @@ pub(crate) struct Answered {
     then: Vec<(SessionId, SessionUpdate)>,
     /// What is asked again after it.
     questions: Option<OpenQuestions>,
+    /// The session that it opens. The editor gets news of it after the answer.
+    opens: Option<Arc<OpenSession>>,
 }
 
 impl Answered {
     /// An answer without updates after it.
     pub(crate) fn new(result: &impl Serialize) -> Self {
         let result = serde_json::value::to_raw_value(result).unwrap_or_else(|_| RawValue::NULL.to_owned());
-        Self { result, then: Vec::new(), questions: None }
+        Self { result, then: Vec::new(), questions: None, opens: None }
+    }
+
+    /// An answer that opens a session.
+    pub(crate) fn opening(result: &impl Serialize, session: Arc<OpenSession>) -> Self {
+        Self { opens: Some(session), ..Self::new(result) }
     }
 
     /// The same, followed by an update.
@@ -92,14 +111,16 @@ pub(crate) type Handled = Result<Answered, Error>;
 
 /// Serves an editor until the input ends, the editor reads no more, or `stop` resolves. Turns that run then are
 /// interrupted, and the gateway is drained.
+///
+/// An editor that neither reads nor writes any more is gone, even if requests of it are left.
 pub async fn serve(
     gateway: Arc<Gateway>,
     principal: Principal,
     settings: AgentSettings,
-    input: impl BufRead + Send + 'static,
-    output: impl Write + Send + 'static,
+    streams: Streams<impl BufRead + Send + 'static, impl Write + Send + 'static>,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
+    let Streams { input, output, is_input_closed } = streams;
     let mut input = lines::read(input)?;
     let Output { lines, mut ended } = lines::write(output)?;
     let agent = Arc::new(Agent {
@@ -109,8 +130,10 @@ pub async fn serve(
         editor: Editor::new(lines),
         in_flight: Arc::default(),
         open: OpenSessions::default(),
+        news: Arc::default(),
         background: Mutex::default(),
     });
+    agent.in_background(Arc::clone(&agent).follow_news());
     let mut tasks = Tasks::default();
     tokio::pin!(stop);
     let is_read = loop {
@@ -126,6 +149,7 @@ pub async fn serve(
                 Some(line) => tokio::select! {
                     biased;
                     () = &mut stop => break true,
+                    () = closed(is_input_closed) => break false,
                     () = receive(&agent, line, &mut tasks) => {}
                 },
             },
@@ -136,6 +160,16 @@ pub async fn serve(
         written(&agent, ended).await;
     }
     Ok(())
+}
+
+/// Waits until the input is closed, and at least as long as the last lines may take.
+async fn closed(is_input_closed: fn() -> bool) {
+    loop {
+        tokio::time::sleep(LAST_ANSWERS).await;
+        if is_input_closed() {
+            return;
+        }
+    }
 }
 
 /// The requests that are carried out.
@@ -216,16 +250,9 @@ fn begin(
         let handled = AssertUnwindSafe(handling).catch_unwind().await.unwrap_or_else(|_| Err(defect()));
         // They may be large, and the answer may have to wait until the editor reads.
         drop(params);
-        let (result, then, questions) = match handled {
-            Ok(Answered { result, then, questions }) => (Ok(result), then, questions),
-            Err(error) => (Err(error), Vec::new(), None),
-        };
-        agent.editor.answer(&id, &result).await;
-        for (session, update) in then {
-            agent.editor.update(&session, update).await;
-        }
-        if let Some(questions) = questions {
-            agent.ask_again(questions);
+        match handled {
+            Ok(answered) => agent.send(&id, answered).await,
+            Err(error) => agent.editor.answer(&id, &Err(error)).await,
         }
     };
     if is_prompt {
@@ -262,6 +289,22 @@ impl Agent {
         let mut background = self.lock_background();
         while background.try_join_next().is_some() {}
         background.spawn(work);
+    }
+
+    /// Sends an answer and all that comes after it.
+    async fn send(self: &Arc<Self>, id: &RequestId, answered: Answered) {
+        let Answered { result, then, questions, opens } = answered;
+        self.editor.answer(id, &Ok(result)).await;
+        for (session, update) in then {
+            self.editor.update(&session, update).await;
+        }
+        if let Some(questions) = questions {
+            self.ask_again(questions);
+        }
+        if let Some(session) = opens {
+            session.known.answered();
+            self.news.wake();
+        }
     }
 
     /// The conversations that the editor can see.

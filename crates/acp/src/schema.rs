@@ -9,7 +9,7 @@ pub(crate) use agent_client_protocol::v1::schema::{
     CreateTerminalResponse, DeleteSessionRequest, DeleteSessionResponse, Diff, EmbeddedResourceResource, EnvVariable,
     Error, ErrorCode, ForkSessionRequest, ForkSessionResponse, ImageContent, Implementation, InitializeRequest,
     InitializeResponse, KillTerminalRequest, ListSessionsRequest, ListSessionsResponse, LoadSessionRequest,
-    LoadSessionResponse, McpCapabilities, McpServer, MessageId, Meta, NewSessionRequest, NewSessionResponse,
+    LoadSessionResponse, McpCapabilities, McpServer, MessageId, Meta, NewSessionRequest, NewSessionResponse, Notice, NoticeSeverity,
     PermissionOption, PermissionOptionKind, PromptCapabilities, PromptRequest, PromptResponse, ReadTextFileRequest,
     ReadTextFileResponse, ReleaseTerminalRequest, RequestId, RequestPermissionOutcome, RequestPermissionRequest,
     RequestPermissionResponse, ResumeSessionRequest, ResumeSessionResponse, SessionCapabilities,
