@@ -21,6 +21,7 @@ use tokio::task::JoinSet;
 use crate::editor::Editor;
 use crate::error::{bad_params, defect, overloaded, request_cancelled, unknown_method};
 use crate::in_flight::{InFlight, Place};
+use crate::known::Opening;
 use crate::lines::{self, Input, LONGEST_LINE, Output};
 use crate::message::{Message, NoMessage, invalid_request};
 use crate::news::News;
@@ -29,7 +30,7 @@ use crate::schema::{
     AuthenticateResponse, CancelNotification, CancelRequestNotification, Error, RequestId, SessionId, SessionUpdate,
     method,
 };
-use crate::session::{OpenSession, OpenSessions};
+use crate::session::OpenSessions;
 
 /// The origin that is stored with conversations of editors.
 pub(crate) const ORIGIN: Origin = Origin { creator: CreatorKind::Acp, source: "acp" };
@@ -78,7 +79,7 @@ pub(crate) struct Answered {
     /// What is asked again after it.
     questions: Option<OpenQuestions>,
     /// The session that it opens. The editor gets news of it after the answer.
-    opens: Option<Arc<OpenSession>>,
+    opens: Option<Opening>,
 }
 
 impl Answered {
@@ -89,8 +90,8 @@ impl Answered {
     }
 
     /// An answer that opens a session.
-    pub(crate) fn opening(result: &impl Serialize, session: Arc<OpenSession>) -> Self {
-        Self { opens: Some(session), ..Self::new(result) }
+    pub(crate) fn opening(result: &impl Serialize, opening: Opening) -> Self {
+        Self { opens: Some(opening), ..Self::new(result) }
     }
 
     /// The same, followed by an update.
@@ -133,8 +134,8 @@ pub async fn serve(
         news: Arc::default(),
         background: Mutex::default(),
     });
-    agent.in_background(Arc::clone(&agent).follow_news());
     let mut tasks = Tasks::default();
+    tasks.news.spawn(Arc::clone(&agent).follow_news());
     tokio::pin!(stop);
     let is_read = loop {
         tokio::select! {
@@ -172,12 +173,14 @@ async fn closed(is_input_closed: fn() -> bool) {
     }
 }
 
-/// The requests that are carried out.
+/// What is carried out.
 #[derive(Default)]
 struct Tasks {
     /// Requests that may wait for a model.
     prompts: JoinSet<()>,
     others: JoinSet<()>,
+    /// Tells news of open sessions.
+    news: JoinSet<()>,
 }
 
 /// Lets requests end: those without a turn by themselves, the others because their turns are interrupted.
@@ -186,6 +189,7 @@ struct Tasks {
 async fn end(agent: &Agent, mut tasks: Tasks) {
     let others = async { while tasks.others.join_next().await.is_some() {} };
     let _ = tokio::time::timeout(LAST_ANSWERS, others).await;
+    tasks.news.shutdown().await;
     agent.gateway.drain(Duration::ZERO).await;
     agent.editor.is_gone();
     let prompts = async { while tasks.prompts.join_next().await.is_some() {} };
@@ -301,10 +305,7 @@ impl Agent {
         if let Some(questions) = questions {
             self.ask_again(questions);
         }
-        if let Some(session) = opens {
-            session.known.answered();
-            self.news.wake();
-        }
+        drop(opens);
     }
 
     /// The conversations that the editor can see.

@@ -155,6 +155,25 @@ impl Agent {
     pub(crate) fn begin_work(&self, session: &OpenSession) -> OwnWork {
         session.known.begin_work(&self.news)
     }
+
+    /// Keeps news of a session back until the request that has opened it is answered.
+    pub(crate) fn opening(&self, session: &OpenSession) -> Opening {
+        Opening { known: Arc::clone(&session.known), news: Arc::clone(&self.news) }
+    }
+}
+
+/// A request that opens a session. News of it are told when this is dropped: after the answer, or when the request
+/// came to nothing.
+pub(crate) struct Opening {
+    known: Arc<Known>,
+    news: Arc<News>,
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        self.known.answered();
+        self.news.wake();
+    }
 }
 
 /// Work of this connection that tells its own compactions.

@@ -175,7 +175,7 @@ impl Agent {
         is_new
     }
 
-    /// Closes a session whose conversation was deleted. The protocol has no update for that, only a notice to the person.
+    /// Closes a session whose conversation was deleted. The protocol has no update for that, only notices to the person.
     async fn tell_deletion(&self, session: &OpenSession) {
         if self.editor.shows_notices() {
             let notice = Notice::new(NoticeSeverity::Warning, "This session was deleted")

@@ -29,36 +29,39 @@ impl Agent {
         let row = self.sessions().create(new).await.map_err(|error| of_gateway(&error))?;
         let id = id_of(row.facts.id);
         let session = self.open(id.clone(), (&row, at), session_key, place).await?;
+        let opening = self.opening(&session);
         let response = NewSessionResponse::new(id.clone())
             .modes(modes(&row))
             .config_options(self.options(&row).await)
             .meta(described(&id, &row));
-        Ok(Answered::opening(&response, session).then(&id, available()))
+        Ok(Answered::opening(&response, opening).then(&id, available()))
     }
 
     /// Opens a conversation, and sends all of it before the answer.
     pub(crate) async fn load_session(&self, request: LoadSessionRequest) -> Handled {
         let LoadSessionRequest { session_id: id, cwd, mcp_servers, meta, .. } = request;
         let (session, row) = self.take_up(&id, cwd, mcp_servers, meta.as_ref()).await?;
+        let opening = self.opening(&session);
         self.replay(&session).await?;
         let response = LoadSessionResponse::new()
             .modes(modes(&row))
             .config_options(self.options(&row).await)
             .meta(described(&id, &row));
-        let questions = self.open_questions(Arc::clone(&session), row).await;
-        Ok(Answered::opening(&response, session).then(&id, available()).then_ask_again(questions))
+        let questions = self.open_questions(session, row).await;
+        Ok(Answered::opening(&response, opening).then(&id, available()).then_ask_again(questions))
     }
 
     /// Opens a conversation whose messages the editor has.
     pub(crate) async fn resume_session(&self, request: ResumeSessionRequest) -> Handled {
         let ResumeSessionRequest { session_id: id, cwd, mcp_servers, meta, .. } = request;
         let (session, row) = self.take_up(&id, cwd, mcp_servers, meta.as_ref()).await?;
+        let opening = self.opening(&session);
         let response = ResumeSessionResponse::new()
             .modes(modes(&row))
             .config_options(self.options(&row).await)
             .meta(described(&id, &row));
-        let questions = self.open_questions(Arc::clone(&session), row).await;
-        Ok(Answered::opening(&response, session).then(&id, available()).then_ask_again(questions))
+        let questions = self.open_questions(session, row).await;
+        Ok(Answered::opening(&response, opening).then(&id, available()).then_ask_again(questions))
     }
 
     /// Makes a branch at the end of a conversation, and opens it.
@@ -73,11 +76,12 @@ impl Agent {
         let row = self.branch(&source, alias, None, Some(cwd)).await?;
         let id = id_of(row.facts.id);
         let session = self.open(id.clone(), (&row, at), session_key, place).await?;
+        let opening = self.opening(&session);
         let response = ForkSessionResponse::new(id.clone())
             .modes(modes(&row))
             .config_options(self.options(&row).await)
             .meta(described(&id, &row));
-        Ok(Answered::opening(&response, session).then(&id, available()))
+        Ok(Answered::opening(&response, opening).then(&id, available()))
     }
 
     /// Makes a branch at the end of a conversation.
