@@ -38,6 +38,13 @@ pub(crate) struct News {
 }
 
 impl News {
+    /// Reads the feed again from this place, if it was read beyond it. A session that was opened at this place may have
+    /// missed events that were read before it was there. What others were told already is not told again.
+    pub(crate) async fn return_to(&self, opened_at: EventId) {
+        let mut place = self.place.lock().await;
+        *place = place.filter(|read| read.number <= opened_at.number).or(Some(opened_at));
+    }
+
     /// Has the news told that waited for this moment.
     pub(crate) fn wake(&self) {
         self.wake.notify_one();
@@ -175,7 +182,7 @@ impl Agent {
         is_new
     }
 
-    /// Closes a session whose conversation was deleted. The protocol has no update for that, only notices to the person.
+    /// Closes a session whose conversation was deleted. The protocol has no update for that, only notices for people.
     async fn tell_deletion(&self, session: &OpenSession) {
         if self.editor.shows_notices() {
             let notice = Notice::new(NoticeSeverity::Warning, "This session was deleted")

@@ -133,6 +133,7 @@ impl Agent {
         let session = OpenSession { id: id.clone(), alias, session_key, conversation, cwd, tools, editor_tools, known };
         let session = Arc::new(session);
         self.open.lock().insert(id, Arc::clone(&session));
+        self.news.return_to(at).await;
         Ok(session)
     }
 
