@@ -14,8 +14,7 @@ from jsonschema import Draft202012Validator
 from record import records
 
 # Updates that belong to a prompt, or to the replay of a session that is loaded.
-OF_A_TURN = {"user_message_chunk", "agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update",
-             "compaction_update"}
+OF_A_TURN = {"user_message_chunk", "agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update"}
 # A message that the client sends wrong on purpose is answered with one of these.
 REFUSED = {-32700, -32600, -32601, -32602}
 OTHER_SIDE = {"client": "agent", "agent": "client"}
@@ -110,6 +109,7 @@ class Connection:
         self._open = {"client": {}, "agent": {}}
         # Sessions whose turn an earlier connection has begun. It goes on when its question is answered.
         self._taken_up = set()
+        self._compactions = {}
         # Sessions that both sides know: the client has named them, or the agent has answered with them.
         self._known = set()
         # Lines that are no request at all. The agent answers those with an error and without an id.
@@ -192,6 +192,16 @@ class Connection:
         is_open = self._is_open("session/prompt", session) or self._is_open("session/load", session)
         if kind in OF_A_TURN and not is_open and session not in self._taken_up:
             self._fault("agent", line, "no prompt and no load is open")
+        if kind == "compaction_update":
+            self._compaction(line, session, params["update"])
+
+    def _compaction(self, line, session, update):
+        """A compaction begins once and ends once. A load shows its end again."""
+        compaction, status = (session, update["compactionId"]), update["status"]
+        before, self._compactions[compaction] = self._compactions.get(compaction), status
+        is_due = before is None if status == "in_progress" else before == "in_progress"
+        if not is_due and not self._is_open("session/load", session):
+            self._fault("agent", line, f"the compaction was {before}")
 
     def _fault(self, side, line, *faults):
         self.faults.append(f"{side}: {line.strip()[:600]}\n    " + "\n    ".join(faults))

@@ -16,6 +16,11 @@ def said(**content):
     return {"method": "session/update", "params": {"sessionId": "s", "update": update}}
 
 
+def compacts(status):
+    update = {"sessionUpdate": "compaction_update", "compactionId": "c", "status": status}
+    return "agent", {"method": "session/update", "params": {"sessionId": "s", "update": update}}
+
+
 class Checker(unittest.TestCase):
     def faults(self, *sent):
         def line(message):
@@ -34,6 +39,10 @@ class Checker(unittest.TestCase):
             "no request has this id": [("agent", ANSWERED)],
             "the client does not know the session yet": [("agent", said())],
             "no prompt and no load is open": [("client", ASKED), ("agent", ANSWERED), ("agent", said())],
+            "the compaction was completed": [
+                ("client", ASKED), *map(compacts, ["in_progress", "completed", "completed"])
+            ],
+            "the compaction was None": [("client", ASKED), compacts("completed")],
             "'tired' is not valid": [("client", ASKED), ("agent", {"id": 1, "result": {"stopReason": "tired"}})],
             "Unevaluated properties are not allowed ('hermes'": [("client", ASKED), ("agent", said(hermes={}))],
             "None is not of type 'object'": [("client", ASKED), ("agent", {"id": 1})],

@@ -21,8 +21,10 @@ use tokio::task::JoinSet;
 use crate::editor::Editor;
 use crate::error::{bad_params, defect, overloaded, request_cancelled, unknown_method};
 use crate::in_flight::{InFlight, Place};
+use crate::known::Opening;
 use crate::lines::{self, Input, LONGEST_LINE, Output};
 use crate::message::{Message, NoMessage, invalid_request};
+use crate::news::News;
 use crate::parked::OpenQuestions;
 use crate::schema::{
     AuthenticateResponse, CancelNotification, CancelRequestNotification, Error, RequestId, SessionId, SessionUpdate,
@@ -47,6 +49,16 @@ pub struct AgentSettings {
     pub cwd: PathBuf,
 }
 
+/// The streams of a connection.
+pub struct Streams<I, O> {
+    /// What the editor writes.
+    pub input: I,
+    /// What the editor reads.
+    pub output: O,
+    /// Whether the editor has closed the input, although not all of it is read.
+    pub is_input_closed: fn() -> bool,
+}
+
 /// The agent of one connection.
 pub(crate) struct Agent {
     pub(crate) gateway: Arc<Gateway>,
@@ -55,6 +67,7 @@ pub(crate) struct Agent {
     pub(crate) editor: Editor,
     pub(crate) in_flight: Arc<InFlight>,
     pub(crate) open: OpenSessions,
+    pub(crate) news: Arc<News>,
     /// Work that no request waits for.
     background: Mutex<JoinSet<()>>,
 }
@@ -65,13 +78,20 @@ pub(crate) struct Answered {
     then: Vec<(SessionId, SessionUpdate)>,
     /// What is asked again after it.
     questions: Option<OpenQuestions>,
+    /// The session that it opens. The editor gets news of it after the answer.
+    opens: Option<Opening>,
 }
 
 impl Answered {
     /// An answer without updates after it.
     pub(crate) fn new(result: &impl Serialize) -> Self {
         let result = serde_json::value::to_raw_value(result).unwrap_or_else(|_| RawValue::NULL.to_owned());
-        Self { result, then: Vec::new(), questions: None }
+        Self { result, then: Vec::new(), questions: None, opens: None }
+    }
+
+    /// An answer that opens a session.
+    pub(crate) fn opening(result: &impl Serialize, opening: Opening) -> Self {
+        Self { opens: Some(opening), ..Self::new(result) }
     }
 
     /// The same, followed by an update.
@@ -92,14 +112,16 @@ pub(crate) type Handled = Result<Answered, Error>;
 
 /// Serves an editor until the input ends, the editor reads no more, or `stop` resolves. Turns that run then are
 /// interrupted, and the gateway is drained.
+///
+/// An editor that neither reads nor writes any more is gone, even if requests of it are left.
 pub async fn serve(
     gateway: Arc<Gateway>,
     principal: Principal,
     settings: AgentSettings,
-    input: impl BufRead + Send + 'static,
-    output: impl Write + Send + 'static,
+    streams: Streams<impl BufRead + Send + 'static, impl Write + Send + 'static>,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
+    let Streams { input, output, is_input_closed } = streams;
     let mut input = lines::read(input)?;
     let Output { lines, mut ended } = lines::write(output)?;
     let agent = Arc::new(Agent {
@@ -109,9 +131,11 @@ pub async fn serve(
         editor: Editor::new(lines),
         in_flight: Arc::default(),
         open: OpenSessions::default(),
+        news: Arc::default(),
         background: Mutex::default(),
     });
     let mut tasks = Tasks::default();
+    tasks.news.spawn(Arc::clone(&agent).follow_news());
     tokio::pin!(stop);
     let is_read = loop {
         tokio::select! {
@@ -126,6 +150,7 @@ pub async fn serve(
                 Some(line) => tokio::select! {
                     biased;
                     () = &mut stop => break true,
+                    () = closed(is_input_closed) => break false,
                     () = receive(&agent, line, &mut tasks) => {}
                 },
             },
@@ -138,12 +163,24 @@ pub async fn serve(
     Ok(())
 }
 
-/// The requests that are carried out.
+/// Waits until the input is closed, and at least as long as the last lines may take.
+async fn closed(is_input_closed: fn() -> bool) {
+    loop {
+        tokio::time::sleep(LAST_ANSWERS).await;
+        if is_input_closed() {
+            return;
+        }
+    }
+}
+
+/// What is carried out.
 #[derive(Default)]
 struct Tasks {
     /// Requests that may wait for a model.
     prompts: JoinSet<()>,
     others: JoinSet<()>,
+    /// Tells news of open sessions.
+    news: JoinSet<()>,
 }
 
 /// Lets requests end: those without a turn by themselves, the others because their turns are interrupted.
@@ -152,6 +189,7 @@ struct Tasks {
 async fn end(agent: &Agent, mut tasks: Tasks) {
     let others = async { while tasks.others.join_next().await.is_some() {} };
     let _ = tokio::time::timeout(LAST_ANSWERS, others).await;
+    tasks.news.shutdown().await;
     agent.gateway.drain(Duration::ZERO).await;
     agent.editor.is_gone();
     let prompts = async { while tasks.prompts.join_next().await.is_some() {} };
@@ -216,16 +254,9 @@ fn begin(
         let handled = AssertUnwindSafe(handling).catch_unwind().await.unwrap_or_else(|_| Err(defect()));
         // They may be large, and the answer may have to wait until the editor reads.
         drop(params);
-        let (result, then, questions) = match handled {
-            Ok(Answered { result, then, questions }) => (Ok(result), then, questions),
-            Err(error) => (Err(error), Vec::new(), None),
-        };
-        agent.editor.answer(&id, &result).await;
-        for (session, update) in then {
-            agent.editor.update(&session, update).await;
-        }
-        if let Some(questions) = questions {
-            agent.ask_again(questions);
+        match handled {
+            Ok(answered) => agent.send(&id, answered).await,
+            Err(error) => agent.editor.answer(&id, &Err(error)).await,
         }
     };
     if is_prompt {
@@ -262,6 +293,19 @@ impl Agent {
         let mut background = self.lock_background();
         while background.try_join_next().is_some() {}
         background.spawn(work);
+    }
+
+    /// Sends an answer and all that comes after it.
+    async fn send(self: &Arc<Self>, id: &RequestId, answered: Answered) {
+        let Answered { result, then, questions, opens } = answered;
+        self.editor.answer(id, &Ok(result)).await;
+        for (session, update) in then {
+            self.editor.update(&session, update).await;
+        }
+        if let Some(questions) = questions {
+            self.ask_again(questions);
+        }
+        drop(opens);
     }
 
     /// The conversations that the editor can see.

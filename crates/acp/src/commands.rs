@@ -11,6 +11,7 @@ use crate::compactions::{CompactionTeller, Unmade};
 use crate::content::{chunk, text_block};
 use crate::error::{of_gateway, of_session};
 use crate::in_flight::StopSignal;
+use crate::provenance::provenance_meta;
 use crate::schema::{
     AvailableCommand, AvailableCommandInput, AvailableCommandsUpdate, ConfigOptionUpdate, ContentBlock, Error,
     SessionUpdate, UnstructuredCommandInput,
@@ -109,6 +110,7 @@ impl Agent {
             cancelled: Some(cancelled),
             trace: Trace::none(),
         };
+        let _work = self.begin_work(session);
         let mut teller = CompactionTeller { agent: self, session, model, begun: None };
         let compacting = self.gateway.compact(request);
         tokio::pin!(compacting);
@@ -130,7 +132,8 @@ impl Agent {
         };
         match outcome {
             Ok(compacted) => {
-                teller.made(compacted.record.id, &compacted.facts).await;
+                let provenance = provenance_meta(&session.id, &compacted.facts, &compacted.facts.head);
+                teller.made(compacted.record.id, provenance).await;
                 let sizes = compacted.record.sizes;
                 Ok(Some(format!("Compacted: about {} tokens became {}.", sizes.before, sizes.after)))
             }

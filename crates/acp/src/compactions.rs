@@ -3,14 +3,14 @@
 //! Each has one beginning and one end. An editor that does not show compactions is told only what they changed: the
 //! provenance and the usage.
 
-use herma_model::{CompactionId, ConversationFacts, Summary};
+use herma_model::{CompactionId, Summary};
 use herma_turn::words::summary_text;
 use herma_wire::chat::shown_text;
 
 use crate::agent::Agent;
 use crate::content::text_block;
-use crate::provenance::provenance_meta;
-use crate::schema::{CompactionStatus, CompactionUpdate, Cost, SessionInfoUpdate, SessionUpdate, UsageUpdate};
+use crate::known::Shown;
+use crate::schema::{CompactionStatus, CompactionUpdate, Cost, Meta, SessionInfoUpdate, SessionUpdate, UsageUpdate};
 use crate::session::OpenSession;
 
 /// How many rows of the ledger are looked at for a compaction that was just made.
@@ -39,21 +39,31 @@ impl CompactionTeller<'_> {
     /// A summary is asked for.
     pub(crate) async fn begun(&mut self, id: CompactionId) {
         self.unmade(Unmade::Failed).await;
+        if self.session.known.told.lock().await.shown(id).is_some() {
+            return;
+        }
         self.begun = Some(id);
         self.tell(update(id, CompactionStatus::InProgress)).await;
     }
 
-    /// The conversation was compacted. Tells the new provenance and the usage.
-    pub(crate) async fn made(&mut self, id: CompactionId, facts: &ConversationFacts) {
-        if self.begun.take_if(|begun| *begun == id).is_none() {
+    /// The conversation was compacted. Tells the new provenance and the usage, unless the editor was told already.
+    pub(crate) async fn made(&mut self, id: CompactionId, provenance: Meta) {
+        let mut told = self.session.known.told.lock().await;
+        let shown = told.shown(id);
+        if shown == Some(Shown::Live) {
+            return;
+        }
+        told.show(id, Shown::Live);
+        told.is_new_provenance(&provenance);
+        if shown.is_none() && self.begun.take_if(|begun| *begun == id).is_none() {
             self.unmade(Unmade::Failed).await;
             self.tell(update(id, CompactionStatus::InProgress)).await;
         }
-        if self.agent.editor.shows_compactions() {
+        if shown.is_none() && self.agent.editor.shows_compactions() {
             let summary = self.summary(id).await;
             self.tell(completed(id, summary.as_deref())).await;
         }
-        let info = SessionInfoUpdate::new().meta(provenance_meta(&self.session.id, facts, &facts.head));
+        let info = SessionInfoUpdate::new().meta(provenance);
         self.agent.editor.update(&self.session.id, SessionUpdate::SessionInfoUpdate(info)).await;
         self.usage().await;
     }

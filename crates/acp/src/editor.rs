@@ -107,6 +107,13 @@ impl Editor {
         sessions.is_some_and(|sessions| sessions.compaction.is_some())
     }
 
+    /// Whether the editor shows notices.
+    pub(crate) fn shows_notices(&self) -> bool {
+        let capabilities = self.lock();
+        let sessions = capabilities.as_ref().and_then(|capabilities| capabilities.session.as_ref());
+        sessions.is_some_and(|sessions| sessions.notices.is_some())
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<ClientCapabilities>> {
         self.capabilities.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -10,6 +10,7 @@
 //! - [`initialize`], [`setup`] (new, load, resume, fork), [`list`], [`manage`] (close, delete), [`options`] (modes and
 //!   models), [`prompt`]: one method each, or a few that belong together.
 //! - [`session`]: a session that the editor has open. [`replay`]: a stored conversation as updates.
+//! - [`known`]: what the editor knows of a session. [`news`]: what other processes did to it.
 //! - [`turn`]: a running turn as updates, with [`speech`] for texts, [`tool_calls`], [`permissions`] and
 //!   [`compactions`]. [`parked`]: turns that wait for a person since an earlier connection.
 //! - [`editor_tools`]: the editor's files and its [`terminal`] as tools; [`mcp_servers`]: servers that it names.
@@ -31,11 +32,13 @@ mod editor_tools;
 mod error;
 mod in_flight;
 mod initialize;
+mod known;
 mod lines;
 mod list;
 mod manage;
 mod mcp_servers;
 mod message;
+mod news;
 mod options;
 mod parked;
 mod permissions;
@@ -51,4 +54,4 @@ mod terminal;
 mod tool_calls;
 mod turn;
 
-pub use agent::{AgentSettings, serve};
+pub use agent::{AgentSettings, Streams, serve};

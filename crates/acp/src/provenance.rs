@@ -30,7 +30,11 @@ pub(crate) fn hermes_meta(added: Value) -> Meta {
 
 /// `_meta` with the provenance of a session. `id` is the id that the editor has for it.
 pub(crate) fn provenance_meta(id: &SessionId, conversation: &ConversationFacts, session: &SessionFacts) -> Meta {
-    let facts = serde_json::to_value(Provenance::of(conversation, session)).unwrap_or_default();
+    provenance_of_event(id, &serde_json::to_value(Provenance::of(conversation, session)).unwrap_or_default())
+}
+
+/// The same, of the data of an event. They have the provenance after it, and more.
+pub(crate) fn provenance_of_event(id: &SessionId, facts: &Value) -> Meta {
     let mut named = Map::from_iter([("acpSessionId".to_owned(), json!(id))]);
     for (name, value) in facts.as_object().into_iter().flatten() {
         if let Some((_, own)) = NAMES.iter().find(|(known, _)| known == name) {

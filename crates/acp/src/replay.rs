@@ -9,6 +9,7 @@ use crate::agent::Agent;
 use crate::compactions;
 use crate::content::{chunk, parts};
 use crate::error::of_session;
+use crate::known::Shown;
 use crate::schema::{Error, SessionUpdate};
 use crate::session::OpenSession;
 use crate::speech::Speech;
@@ -29,6 +30,9 @@ impl Agent {
             for entry in &page.entries {
                 after = Some(entry.seq());
                 self.editor.updates(id, self.told(entry, &mut calls)).await;
+                if let Entry::Summary(summary) = entry {
+                    session.known.told.lock().await.show(summary.compaction, Shown::Replayed);
+                }
             }
             if !page.has_more {
                 return Ok(());

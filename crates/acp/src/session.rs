@@ -6,15 +6,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::join_all;
 use herma_gateway::{FrontDoorTools, SessionTools};
-use herma_model::{Alias, ConversationId, SessionKey};
+use herma_model::{Alias, ConversationId, EventId, SessionKey};
 use herma_store::{ConversationRow, Pin};
 use herma_tools::ServerSettings;
 
 use crate::agent::Agent;
 use crate::editor_tools::{EditorTools, LABEL};
 use crate::error::{of_session, unknown_session};
+use crate::known::Known;
 use crate::mcp_servers;
 use crate::schema::{Error, McpServer, SessionId};
+use crate::setup::described;
 
 /// A session that the editor has open.
 pub(crate) struct OpenSession {
@@ -31,20 +33,8 @@ pub(crate) struct OpenSession {
     pub(crate) tools: Arc<SessionTools>,
     /// Those of them that the editor itself carries out.
     pub(crate) editor_tools: Arc<EditorTools>,
-    /// The title that the editor knows.
-    title: Mutex<Option<String>>,
-}
-
-impl OpenSession {
-    /// Notes the conversation's title. True if the editor knows another one.
-    pub(crate) fn is_new_title(&self, title: Option<&str>) -> bool {
-        let mut known = self.title.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.as_deref() == title {
-            return false;
-        }
-        *known = title.map(str::to_owned);
-        true
-    }
+    /// What the editor knows of it.
+    pub(crate) known: Arc<Known>,
 }
 
 /// Where the editor works, and the MCP servers that it has there.
@@ -79,6 +69,16 @@ impl OpenSessions {
         self.lock().get(id).cloned()
     }
 
+    /// All of them.
+    pub(crate) fn all(&self) -> Vec<Arc<OpenSession>> {
+        self.lock().values().cloned().collect()
+    }
+
+    /// Those of a conversation. The editor may have it open by several ids.
+    pub(crate) fn of(&self, conversation: ConversationId) -> Vec<Arc<OpenSession>> {
+        self.lock().values().filter(|session| session.conversation == conversation).cloned().collect()
+    }
+
     pub(crate) async fn close(&self, id: &SessionId) {
         let closed = self.lock().remove(id);
         if let Some(session) = closed {
@@ -101,10 +101,12 @@ impl Agent {
     }
 
     /// Opens a session of the editor, in place of one that has the same id. Its servers begin to start.
-    pub(crate) fn open(
+    ///
+    /// `at` is a place of the event feed at which the row was true. News are told when the request is answered.
+    pub(crate) async fn open(
         &self,
         id: SessionId,
-        row: &ConversationRow,
+        (row, at): (&ConversationRow, EventId),
         session_key: Option<SessionKey>,
         place: WorkPlace,
     ) -> Result<Arc<OpenSession>, Error> {
@@ -119,25 +121,32 @@ impl Agent {
         let own: Arc<dyn FrontDoorTools> = Arc::<EditorTools>::clone(&editor_tools);
         let tools = SessionTools::new(&self.gateway.settings().tools, LABEL, own, servers);
         tools.start();
-        let title = Mutex::new(row.title.clone());
         let conversation = row.facts.id;
-        let session = OpenSession { id: id.clone(), alias, session_key, conversation, cwd, tools, editor_tools, title };
+        let (title, provenance) = (row.title.clone(), described(&id, row));
+        let known = match self.open.get(&id).filter(|open| open.conversation == conversation) {
+            Some(open) => {
+                open.known.renew(title, provenance, at).await;
+                Arc::clone(&open.known)
+            }
+            None => Arc::new(Known::new(title, provenance, at)),
+        };
+        let session = OpenSession { id: id.clone(), alias, session_key, conversation, cwd, tools, editor_tools, known };
         let session = Arc::new(session);
         self.open.lock().insert(id, Arc::clone(&session));
+        self.news.return_to(at).await;
         Ok(session)
     }
 
     /// The session of an id, and its conversation as it is now. A session that the editor has not opened is opened
     /// now, if its conversation exists.
     pub(crate) async fn opened(&self, id: &SessionId) -> Result<(Arc<OpenSession>, ConversationRow), Error> {
-        let row = self.find(id).await?;
-        let session = match self.open.get(id) {
-            Some(session) => session,
-            None => {
-                let cwd = row.editor.cwd.as_deref().map_or_else(|| self.settings.cwd.clone(), PathBuf::from);
-                self.open(id.clone(), &row, None, WorkPlace { cwd, servers: Vec::new() })?
-            }
-        };
+        if let Some(session) = self.open.get(id) {
+            return Ok((session, self.find(id).await?));
+        }
+        let (row, at) = self.find_with_place(id).await?;
+        let cwd = row.editor.cwd.as_deref().map_or_else(|| self.settings.cwd.clone(), PathBuf::from);
+        let session = self.open(id.clone(), (&row, at), None, WorkPlace { cwd, servers: Vec::new() }).await?;
+        session.known.answered();
         Ok((session, row))
     }
 }

@@ -25,39 +25,43 @@ impl Agent {
         let place = WorkPlace::of(request.cwd, request.mcp_servers)?;
         let session_key = session_key(request.meta.as_ref())?;
         let new = NewSession { cwd, ..NewSession::main(ORIGIN, session_key.clone()) };
+        let at = self.newest_event().await?;
         let row = self.sessions().create(new).await.map_err(|error| of_gateway(&error))?;
         let id = id_of(row.facts.id);
-        self.open(id.clone(), &row, session_key, place)?;
+        let session = self.open(id.clone(), (&row, at), session_key, place).await?;
+        let opening = self.opening(&session);
         let response = NewSessionResponse::new(id.clone())
             .modes(modes(&row))
             .config_options(self.options(&row).await)
             .meta(described(&id, &row));
-        Ok(Answered::new(&response).then(&id, available()))
+        Ok(Answered::opening(&response, opening).then(&id, available()))
     }
 
     /// Opens a conversation, and sends all of it before the answer.
     pub(crate) async fn load_session(&self, request: LoadSessionRequest) -> Handled {
         let LoadSessionRequest { session_id: id, cwd, mcp_servers, meta, .. } = request;
         let (session, row) = self.take_up(&id, cwd, mcp_servers, meta.as_ref()).await?;
+        let opening = self.opening(&session);
         self.replay(&session).await?;
         let response = LoadSessionResponse::new()
             .modes(modes(&row))
             .config_options(self.options(&row).await)
             .meta(described(&id, &row));
         let questions = self.open_questions(session, row).await;
-        Ok(Answered::new(&response).then(&id, available()).then_ask_again(questions))
+        Ok(Answered::opening(&response, opening).then(&id, available()).then_ask_again(questions))
     }
 
     /// Opens a conversation whose messages the editor has.
     pub(crate) async fn resume_session(&self, request: ResumeSessionRequest) -> Handled {
         let ResumeSessionRequest { session_id: id, cwd, mcp_servers, meta, .. } = request;
         let (session, row) = self.take_up(&id, cwd, mcp_servers, meta.as_ref()).await?;
+        let opening = self.opening(&session);
         let response = ResumeSessionResponse::new()
             .modes(modes(&row))
             .config_options(self.options(&row).await)
             .meta(described(&id, &row));
         let questions = self.open_questions(session, row).await;
-        Ok(Answered::new(&response).then(&id, available()).then_ask_again(questions))
+        Ok(Answered::opening(&response, opening).then(&id, available()).then_ask_again(questions))
     }
 
     /// Makes a branch at the end of a conversation, and opens it.
@@ -68,14 +72,16 @@ impl Agent {
         let found = self.find(&source).await?;
         let session_key = agreed_key(&found, meta.as_ref())?;
         let alias = Alias::parse(&found.facts.id.to_string()).map_err(|_| unknown_session(&source))?;
+        let at = self.newest_event().await?;
         let row = self.branch(&source, alias, None, Some(cwd)).await?;
         let id = id_of(row.facts.id);
-        self.open(id.clone(), &row, session_key, place)?;
+        let session = self.open(id.clone(), (&row, at), session_key, place).await?;
+        let opening = self.opening(&session);
         let response = ForkSessionResponse::new(id.clone())
             .modes(modes(&row))
             .config_options(self.options(&row).await)
             .meta(described(&id, &row));
-        Ok(Answered::new(&response).then(&id, available()))
+        Ok(Answered::opening(&response, opening).then(&id, available()))
     }
 
     /// Makes a branch at the end of a conversation.
@@ -100,9 +106,9 @@ impl Agent {
     ) -> Result<(Arc<OpenSession>, ConversationRow), Error> {
         absolute(&cwd)?;
         let place = WorkPlace::of(cwd, servers)?;
-        let row = self.find(id).await?;
+        let (row, at) = self.find_with_place(id).await?;
         let session_key = agreed_key(&row, meta)?;
-        let session = self.open(id.clone(), &row, session_key, place)?;
+        let session = self.open(id.clone(), (&row, at), session_key, place).await?;
         Ok((session, row))
     }
 }

@@ -14,7 +14,9 @@ use crate::compactions::{CompactionTeller, Unmade};
 use crate::editor_tools::LABEL;
 use crate::error::{of_session, request_cancelled};
 use crate::in_flight::{StopCause, StopSignal};
+use crate::known::OwnWork;
 use crate::permissions::{Consent, Permissions};
+use crate::provenance::provenance_meta;
 use crate::schema::{Error, PromptResponse, SessionInfoUpdate, SessionUpdate, StopReason};
 use crate::session::OpenSession;
 use crate::speech::Speech;
@@ -37,6 +39,8 @@ pub(crate) struct TurnTeller<'a> {
     known: usize,
     /// The last message that the editor knows of a parked turn. Its calls wait for the person.
     asking: Option<MessageId>,
+    /// The turn tells its own compactions. `None` before it has begun.
+    work: Option<OwnWork>,
     /// The turn may ask, and go on with the session's tools after that.
     _lent: Lent,
 }
@@ -55,6 +59,7 @@ impl<'a> TurnTeller<'a> {
             was_parked: false,
             known: 0,
             asking: None,
+            work: None,
             _lent: agent.gateway.lend_tools(session.conversation, Arc::clone(&session.tools)),
         }
     }
@@ -64,6 +69,7 @@ impl<'a> TurnTeller<'a> {
         self.turn = Some(parked.id);
         self.was_parked = true;
         self.asking = parked.said().next_back().map(|message| message.id);
+        self.work = Some(self.agent.begin_work(self.session));
         self.known = parked.steps.iter().filter(|step| step.compaction().is_none()).count();
         self
     }
@@ -100,6 +106,7 @@ impl<'a> TurnTeller<'a> {
             };
             let event = match progress {
                 Progress::Compacting(id) => {
+                    self.begin_work().await;
                     self.compactions.begun(id).await;
                     continue;
                 }
@@ -108,6 +115,7 @@ impl<'a> TurnTeller<'a> {
             match event {
                 TurnEvent::Queued { .. } => {}
                 TurnEvent::Started { turn, message, .. } => {
+                    self.begin_work().await;
                     self.turn = Some(turn);
                     self.speech = Some(Speech::new(message));
                 }
@@ -129,6 +137,16 @@ impl<'a> TurnTeller<'a> {
                 TurnEvent::Finished(finished) => return Ok(self.finished(&finished).await),
                 TurnEvent::Failed(error) => return self.failed(&error, stopped).await,
             }
+        }
+    }
+
+    /// The turn has begun. What other processes did before it is told first.
+    async fn begin_work(&mut self) {
+        if self.work.is_none() {
+            if let Err(error) = self.agent.tell_news().await {
+                tracing::debug!(%error, "the events could not be read");
+            }
+            self.work = Some(self.agent.begin_work(self.session));
         }
     }
 
@@ -162,7 +180,9 @@ impl<'a> TurnTeller<'a> {
     async fn step(&mut self, step: &Step, session: &SessionView) {
         if let Step::Compacted(id) = step {
             if self.known == 0 {
-                self.compactions.made(*id, &session.facts).await;
+                let facts = &session.facts;
+                let provenance = provenance_meta(&self.session.id, facts, &facts.head);
+                self.compactions.made(*id, provenance).await;
             }
             return;
         }
@@ -208,7 +228,6 @@ impl<'a> TurnTeller<'a> {
         self.agent.editor.updates(&self.session.id, speech.rest(&finished.message.said)).await;
         self.compactions.usage().await;
         self.agent.tell_title(self.session).await;
-        self.agent.tell_title_when_made(self.session);
         self.agent.gateway.delivered(finished.tenant, finished.turn);
         PromptResponse::new(self.stop_reason(finished))
     }
@@ -241,21 +260,11 @@ impl<'a> TurnTeller<'a> {
 }
 
 impl Agent {
-    /// Tells the editor the title that a model is asked for, if one is. Returns at once.
-    fn tell_title_when_made(self: &Arc<Self>, session: &Arc<OpenSession>) {
-        if self.gateway.makes_title(session.conversation) {
-            let (agent, session) = (Arc::clone(self), Arc::clone(session));
-            self.in_background(async move {
-                agent.gateway.title_settled(session.conversation).await;
-                agent.tell_title(&session).await;
-            });
-        }
-    }
-
     /// Tells the editor the conversation's title, if it is new.
     pub(crate) async fn tell_title(&self, session: &OpenSession) {
+        let mut told = session.known.told.lock().await;
         let Ok(row) = self.find(&session.id).await else { return };
-        if session.is_new_title(row.title.as_deref()) {
+        if told.is_new_title(row.title.as_deref()) {
             let info = SessionInfoUpdate::new().title(row.title);
             self.editor.update(&session.id, SessionUpdate::SessionInfoUpdate(info)).await;
         }

@@ -45,8 +45,6 @@ pub struct TitlesAsked {
 pub(crate) struct Titles {
     slots: PerServer<Arc<Semaphore>>,
     under_way: Mutex<HashSet<ConversationId>>,
-    /// Counts the titles that were under way and are not any more.
-    settled: watch::Sender<u64>,
     leaving: watch::Sender<bool>,
     made: AtomicU64,
     failed: AtomicU64,
@@ -59,7 +57,6 @@ impl Titles {
         Self {
             slots: servers.map(|_| Arc::new(Semaphore::new(MOST_ASKED as usize))),
             under_way: Mutex::default(),
-            settled: watch::Sender::new(0),
             leaving: watch::Sender::new(false),
             made: AtomicU64::new(0),
             failed: AtomicU64::new(0),
@@ -177,7 +174,6 @@ struct TitleSlot {
 impl Drop for TitleSlot {
     fn drop(&mut self) {
         self.gateway.titles.lock().remove(&self.conversation);
-        self.gateway.titles.settled.send_modify(|count| *count = count.wrapping_add(1));
     }
 }
 
@@ -191,22 +187,6 @@ impl Gateway {
             failed: count(failed),
             input_tokens: count(input_tokens),
             output_tokens: count(output_tokens),
-        }
-    }
-
-    /// Whether this process asks a model for the title of a conversation.
-    pub fn makes_title(&self, conversation: ConversationId) -> bool {
-        self.titles.lock().contains(&conversation)
-    }
-
-    /// Waits until this process asks no model for the title of a conversation. Then the title is written, if there is
-    /// one. Cancel-safe.
-    pub async fn title_settled(&self, conversation: ConversationId) {
-        let mut settled = self.titles.settled.subscribe();
-        while self.makes_title(conversation) {
-            if settled.changed().await.is_err() {
-                return;
-            }
         }
     }
 

@@ -5,7 +5,7 @@ use std::io::{self, BufReader};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use herma_acp::AgentSettings;
+use herma_acp::{AgentSettings, Streams};
 use herma_config::{Config, Overrides};
 use herma_gateway::{Gateway, access};
 
@@ -33,7 +33,8 @@ async fn serve(config: &Config, stdout: File) -> anyhow::Result<ExitCode> {
     let stop = async {
         signals.next().await;
     };
-    herma_acp::serve(gateway, principal, agent, BufReader::new(io::stdin()), stdout, stop).await?;
+    let streams = Streams { input: BufReader::new(io::stdin()), output: stdout, is_input_closed };
+    herma_acp::serve(gateway, principal, agent, streams, stop).await?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -44,6 +45,28 @@ fn protocol_stream() -> io::Result<File> {
     let stdout = io::stdout().as_fd().try_clone_to_owned()?;
     rustix::stdio::dup2_stdout(io::stderr())?;
     Ok(File::from(stdout))
+}
+
+/// Whether the other end of stdin is closed, although there may be more to read.
+#[cfg(unix)]
+fn is_input_closed() -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    // A socket whose other end is closed only for writing has no hang-up of its own everywhere.
+    #[cfg(target_os = "linux")]
+    let asked = PollFlags::RDHUP;
+    #[cfg(not(target_os = "linux"))]
+    let asked = PollFlags::empty();
+    let stdin = io::stdin();
+    let mut fds = [PollFd::new(&stdin, asked)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let closed = PollFlags::HUP | PollFlags::ERR | asked;
+    poll(&mut fds, Some(&now)).is_ok_and(|found| found > 0) && fds[0].revents().intersects(closed)
+}
+
+/// Windows does not say whether a pipe was closed before all of it is read.
+#[cfg(windows)]
+fn is_input_closed() -> bool {
+    false
 }
 
 #[cfg(windows)]

@@ -6,6 +6,7 @@ mod connection;
 mod editor_files;
 mod editor_terminal;
 mod mcp_servers;
+mod news;
 mod parked;
 mod permissions;
 mod prompts;

@@ -103,6 +103,32 @@ async fn the_end_of_input_interrupts_a_running_turn_which_stays_stored() {
     assert_eq!(later.prompt(&session, "again").1["result"]["stopReason"], "end_turn");
 }
 
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn an_editor_that_floods_reads_nothing_and_leaves_ends_the_agent_and_its_turns() {
+    let upstream = ScriptedUpstream::start().await;
+    upstream.push(Reply::hang_after(1));
+    let mut agent = Agent::scripted(&upstream, "");
+    let session = agent.new_session();
+    agent.ask_prompt(&session, "tell me");
+    while agent.next()["params"]["update"]["sessionUpdate"] != "agent_message_chunk" {}
+    let reading = std::sync::Arc::clone(&agent.reading);
+    let stopped = reading.lock().unwrap();
+    // More answers than the pipe to the editor takes, and the requests that then wait fit into the pipe to the agent.
+    for _ in 0..4000 {
+        agent.write("no JSON");
+    }
+    let begun = std::time::Instant::now();
+    assert_eq!(agent.end().code(), Some(0));
+    assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
+    drop(stopped);
+    let export = crate::support::herma(agent.data.path(), &["sessions", "export", &session, "--format", "jsonl"]);
+    assert!(export.contains(r#""state":"interrupted""#), "{export}");
+    let mut later = agent.another();
+    let id = later.take_up("session/load", &session);
+    assert_eq!(text_of(&crate::updates_of(&later.until(id).0), "agent_message_chunk"), "chunk1 ");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn tool_calls_are_told_as_they_run_and_a_read_only_session_refuses_those_that_change_something() {
     let upstream = ScriptedUpstream::start().await;

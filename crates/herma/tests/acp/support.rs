@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use herma_testkit::{McpServer, ScriptedUpstream};
@@ -17,18 +18,20 @@ pub(crate) struct Agent {
     child: Child,
     stdin: Option<ChildStdin>,
     messages: Receiver<Value>,
+    /// While it is locked, the editor reads nothing.
+    pub(crate) reading: Arc<Mutex<()>>,
     next_id: i64,
-    pub(crate) data: std::sync::Arc<TempDir>,
+    pub(crate) data: Arc<TempDir>,
     settings: Vec<(String, String)>,
     /// What the editor says of itself.
-    capabilities: Value,
+    pub(crate) capabilities: Value,
 }
 
 impl Agent {
     /// An agent on a new store.
     pub(crate) fn start(settings: &[(&str, &str)]) -> Self {
         let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Self::spawn(std::sync::Arc::new(TempDir::new().unwrap()), settings)
+        Self::spawn(Arc::new(TempDir::new().unwrap()), settings)
     }
 
     /// The same, after `initialize`. The editor shows compactions.
@@ -40,7 +43,7 @@ impl Agent {
 
     /// Another agent on the same store, after `initialize`.
     pub(crate) fn another(&self) -> Self {
-        let mut agent = Self::spawn(std::sync::Arc::clone(&self.data), self.settings.clone());
+        let mut agent = Self::spawn(Arc::clone(&self.data), self.settings.clone());
         agent.capabilities = self.capabilities.clone();
         agent.initialize();
         agent
@@ -58,7 +61,7 @@ impl Agent {
     }
 
     fn able(upstream: &ScriptedUpstream, config: &str, capabilities: Value) -> Self {
-        let data = std::sync::Arc::new(TempDir::new().unwrap());
+        let data = Arc::new(TempDir::new().unwrap());
         std::fs::write(data.path().join("herma.toml"), config).unwrap();
         let settings = [("HERMA_UPSTREAM", upstream.base_url()), ("HERMA_MODEL", "scripted".to_owned())];
         let settings = settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
@@ -68,7 +71,7 @@ impl Agent {
         agent
     }
 
-    fn spawn(data: std::sync::Arc<TempDir>, settings: Vec<(String, String)>) -> Self {
+    fn spawn(data: Arc<TempDir>, settings: Vec<(String, String)>) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_herma"));
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("HERMA_")) {
             command.env_remove(name);
@@ -78,9 +81,12 @@ impl Agent {
         let mut child = command.spawn().unwrap();
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take().unwrap());
         let (send, messages) = channel();
+        let reading = Arc::new(Mutex::new(()));
+        let reads = Arc::clone(&reading);
         std::thread::spawn(move || {
             for line in BufReader::new(stdout).lines() {
                 let Ok(line) = line else { return };
+                drop(reads.lock());
                 let message: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("on stdout: {line}"));
                 assert_eq!(message["jsonrpc"], "2.0", "{line}");
                 if send.send(message).is_err() {
@@ -89,7 +95,7 @@ impl Agent {
             }
         });
         let capabilities = json!({ "session": { "compaction": {} } });
-        Self { child, stdin, messages, next_id: 0, data, settings, capabilities }
+        Self { child, stdin, messages, reading, next_id: 0, data, settings, capabilities }
     }
 
     fn initialize(&mut self) {
