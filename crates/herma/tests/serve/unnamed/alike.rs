@@ -2,8 +2,9 @@
 
 use serde_json::json;
 
-use super::{Thread, session};
-use crate::support::{TestGateway, assistant, user};
+use super::{OPEN_WEBUI, Thread, session};
+use crate::isolation::key_of;
+use crate::support::{CHAT, TestGateway, assistant, chat, user};
 
 /// Continues two threads by turns. Each has to stay in its own conversation, and its model is shown nothing else.
 async fn check_apart(gateway: &TestGateway, threads: &mut [Thread; 2]) {
@@ -28,6 +29,19 @@ async fn threads_that_differ_only_in_the_middle_stay_apart() {
         ..Thread::default()
     };
     check_apart(&gateway, &mut [of("one"), of("two")]).await;
+}
+
+#[tokio::test]
+async fn another_tenant_with_the_same_chat_id_and_history_has_a_conversation_of_its_own() {
+    let gateway = TestGateway::start().await;
+    let mut thread = Thread::of_chat("c1");
+    thread.say(&gateway, "one", "two").await;
+    let first = session(&thread.say(&gateway, "three", "four").await).0;
+    let other = key_of(&gateway, "acme", None).await.header(OPEN_WEBUI, "c1");
+    thread.history.push(user("five"));
+    let body = other.post_json(CHAT, &chat(&thread.history)).await.expect(200);
+    assert_eq!(session(&body).1, "created");
+    assert_eq!(session(&thread.ask(&gateway, "six").await), (first, "head"));
 }
 
 #[tokio::test]
