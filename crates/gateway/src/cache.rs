@@ -7,10 +7,13 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use herma_model::alias::Namespace;
-use herma_model::{Alias, ConversationId, HistoryDigest, SessionKey, TenantId};
+use herma_model::{Alias, ConversationId, Digest, HistoryDigest, HistoryTrail, SessionKey, TenantId};
 use herma_store::Snapshot;
 
 type Name = (TenantId, Namespace, Alias);
+
+/// The ends of a trail lead to it, and the rest of it is then compared.
+type TrailEnds = (TenantId, (Digest, Digest, usize));
 
 /// Bytes that an entry and a message cost besides their text.
 const ENTRY_BYTES: usize = 512;
@@ -21,6 +24,8 @@ struct Inner {
     names: HashMap<Name, ConversationId>,
     /// The last added of the conversations that end with a history.
     histories: HashMap<(TenantId, HistoryDigest), ConversationId>,
+    /// The last added of the conversations whose trails have these ends.
+    trails: HashMap<TrailEnds, ConversationId>,
     entries: HashMap<ConversationId, Entry>,
     bytes: usize,
     clock: u64,
@@ -28,6 +33,8 @@ struct Inner {
 
 struct Entry {
     snapshot: Snapshot,
+    /// The trail of the history with which the conversation ends, if its last client sent that history.
+    trail: Option<HistoryTrail>,
     name: Name,
     bytes: usize,
     used: u64,
@@ -37,6 +44,10 @@ impl Entry {
     /// The history with which the conversation ends.
     fn history(&self) -> Option<(TenantId, HistoryDigest)> {
         self.snapshot.history.map(|history| (self.name.0, history))
+    }
+
+    fn trail_ends(&self) -> Option<TrailEnds> {
+        self.trail.as_ref().and_then(HistoryTrail::ends).map(|ends| (self.name.0, ends))
     }
 }
 
@@ -58,6 +69,22 @@ impl HistoryCache {
         inner.remove(conversation)
     }
 
+    /// The same as [`Self::take_history`], by the trail of the history. `None` if the conversation was added without.
+    pub(crate) fn take_trail(
+        &self,
+        tenant: TenantId,
+        session_key: Option<&SessionKey>,
+        trail: &HistoryTrail,
+    ) -> Option<Snapshot> {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let conversation = *inner.trails.get(&(tenant, trail.ends()?))?;
+        let entry = inner.entries.get(&conversation)?;
+        if entry.snapshot.facts.session_key.as_ref() != session_key || entry.trail.as_ref() != Some(trail) {
+            return None;
+        }
+        inner.remove(conversation)
+    }
+
     /// Takes out a conversation that ends with this history and has this session key.
     pub(crate) fn take_history(
         &self,
@@ -75,9 +102,16 @@ impl HistoryCache {
     }
 
     /// Adds a history under the name by which it was requested. If the cache is full, the least recently used entries
-    /// go.
-    pub(crate) fn put(&self, tenant: TenantId, namespace: Namespace, alias: &Alias, snapshot: Snapshot) {
-        let bytes = size_of_snapshot(&snapshot);
+    /// go. `trail` is that of the history with which the conversation ends, if it is known.
+    pub(crate) fn put(
+        &self,
+        tenant: TenantId,
+        namespace: Namespace,
+        alias: &Alias,
+        snapshot: Snapshot,
+        trail: Option<HistoryTrail>,
+    ) {
+        let bytes = size_of_snapshot(&snapshot) + trail.as_ref().map_or(0, HistoryTrail::bytes);
         if bytes > self.limit / 4 {
             return;
         }
@@ -89,9 +123,12 @@ impl HistoryCache {
         inner.remove(conversation);
         inner.names.insert(name.clone(), conversation);
         inner.bytes += bytes;
-        let entry = Entry { snapshot, name, bytes, used };
+        let entry = Entry { snapshot, trail, name, bytes, used };
         if let Some(history) = entry.history() {
             inner.histories.insert(history, conversation);
+        }
+        if let Some(ends) = entry.trail_ends() {
+            inner.trails.insert(ends, conversation);
         }
         inner.entries.insert(conversation, entry);
         if inner.bytes > self.limit {
@@ -123,6 +160,11 @@ impl Inner {
             && self.histories.get(&history) == Some(&conversation)
         {
             self.histories.remove(&history);
+        }
+        if let Some(ends) = entry.trail_ends()
+            && self.trails.get(&ends) == Some(&conversation)
+        {
+            self.trails.remove(&ends);
         }
         Some(entry.snapshot)
     }

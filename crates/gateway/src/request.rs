@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use herma_model::alias::Namespace;
 use herma_model::{
-    Alias, CallId, ChatId, HistoryDigest, Params, Payload, Principal, ResponseId, Retries, SessionKey, SessionKind,
-    Utterance,
+    Alias, CallId, ChatId, HistoryDigest, HistoryTrail, Params, Payload, Principal, ResponseId, Retries, SessionKey,
+    SessionKind, Utterance,
 };
 use herma_store::{ClientConnection, ExpectedRevision, NewResponse, TurnPolicy};
 use herma_telemetry::Trace;
@@ -104,6 +104,12 @@ impl TurnRequest {
     /// other clients may have the same history.
     pub(crate) fn shows_its_own_history_alone(&self) -> bool {
         self.destination.conversation == ConversationRef::ByHistory && self.destination.chat.is_none()
+    }
+
+    /// The trail of its history. `None` if it names a conversation, or if its history is not that of its messages.
+    pub(crate) fn history_trail(&self) -> Option<HistoryTrail> {
+        let is_whole = self.destination.conversation == ConversationRef::ByHistory && self.input.as_sent.is_none();
+        is_whole.then(|| HistoryTrail::of(&self.input.messages))
     }
 
     /// Whether clients get its id while it waits.

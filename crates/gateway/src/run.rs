@@ -237,7 +237,7 @@ impl Run<'_> {
                 snapshot.untitled &= !is_named;
                 compaction::prepare(self.gateway, self.request, &snapshot);
                 naming.ask(self.gateway);
-                self.keep(&alias, snapshot, seen);
+                self.keep(&alias, snapshot, seen, history);
                 TurnEvent::Finished(Arc::new(finished))
             }
             Err(StoreError::StopRequested(kind)) => {
@@ -283,7 +283,7 @@ impl Run<'_> {
         match self.commit(&turn, outcome, extras, &mut guard).await {
             Ok(committed) => {
                 let (alias, seen) = (turn.alias.clone(), turn.running.version);
-                self.keep(&alias, turn.into_snapshot(&committed, End::Unanswered(state), None), seen);
+                self.keep(&alias, turn.into_snapshot(&committed, End::Unanswered(state), None), seen, None);
                 failed(GatewayError::Turn(failure))
             }
             Err(error) => failed(lost(error)),
@@ -306,7 +306,8 @@ impl Run<'_> {
     }
 
     /// Caches the conversation as it is now. Not if another change than this turn's end was made after version `seen`.
-    fn keep(&self, alias: &Alias, snapshot: Snapshot, seen: Version) {
+    /// `answered` is the end of the client's history if the turn was answered.
+    fn keep(&self, alias: &Alias, snapshot: Snapshot, seen: Version, answered: Option<HistoryEnd>) {
         if snapshot.version != Version(seen.0 + 1) {
             return;
         }
@@ -317,7 +318,8 @@ impl Run<'_> {
             | ConversationRef::Stateless
             | ConversationRef::After(_) => Namespace::Session,
         };
-        self.gateway.cache.put(self.request.caller.principal.tenant, namespace, alias, snapshot);
+        let trail = answered.and_then(|end| Some(self.request.history_trail()?.answered_by(end.last)));
+        self.gateway.cache.put(self.request.caller.principal.tenant, namespace, alias, snapshot, trail);
     }
 
     async fn commit(

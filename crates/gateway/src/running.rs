@@ -1,13 +1,15 @@
 //! The state of a turn that holds its lease: its conversation, its steps and its usage.
 
+use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use herma_model::generation::Finish;
 use herma_model::tokens::Counted;
 use herma_model::{
-    Alias, ApprovalChoice, Base, CallId, Decision, HistoryDigest, HistoryEnd, Message, MessageId, MessageStatus,
-    NewMessage, OwnCall, Payload, Recall, SessionKind, Step, TurnId, TurnState, Unanswered, Usage, Utterance, tool,
+    Alias, ApprovalChoice, Base, CallId, Decision, Digest, HistoryDigest, HistoryEnd, Message, MessageId,
+    MessageStatus, NewMessage, OwnCall, Payload, Recall, Role, SessionKind, Step, TurnId, TurnState, Unanswered, Usage,
+    Utterance, tool,
 };
 use herma_store::{Committed, Compacted, PendingApproval, Resumed, Revision, Running, Snapshot, TurnRecord};
 use herma_turn::words::put_before;
@@ -392,9 +394,13 @@ fn forget_summarised(snapshot: &mut Snapshot) {
 /// Drops turns without an answer whose input the request does not repeat. Another client with the same history may have
 /// asked them. They stay in the transcript.
 fn forget_unrepeated(snapshot: &mut Snapshot, own: TurnId, request: &[Utterance]) {
-    let is_repeated = |message: &&Arc<Message>| request.iter().any(|said| said.digest == message.said.digest);
-    let repeated: HashSet<TurnId> = snapshot.messages.iter().filter(is_repeated).map(|message| message.turn).collect();
     let unanswered = &snapshot.unanswered;
+    if unanswered.is_empty() {
+        return;
+    }
+    let sent: HashSet<Digest> = request.iter().map(|said| said.digest).collect();
+    let is_repeated = |message: &&Arc<Message>| sent.contains(&message.said.digest);
+    let repeated: HashSet<TurnId> = snapshot.messages.iter().filter(is_repeated).map(|message| message.turn).collect();
     snapshot.messages.retain(|message| {
         message.turn == own || repeated.contains(&message.turn) || !unanswered.contains_key(&message.turn)
     });
@@ -402,10 +408,16 @@ fn forget_unrepeated(snapshot: &mut Snapshot, own: TurnId, request: &[Utterance]
 
 /// Takes the thoughts out of answers that the request has without them. They may be about words of another client.
 fn forget_thoughts(snapshot: &mut Snapshot, request: &[Utterance]) {
+    let answers = || request.iter().filter(|said| said.role == Role::Assistant).map(|said| &said.payload);
+    // Most answers come back as they are stored. Only for the others all texts are read.
+    let payloads = LazyCell::new(|| answers().map(Payload::as_json).collect::<HashSet<_>>());
+    let texts = LazyCell::new(|| answers().filter_map(Payload::text).collect::<HashSet<_>>());
     for message in &mut snapshot.messages {
+        if !message.said.begins_with_thoughts() || payloads.contains(message.said.payload.as_json()) {
+            continue;
+        }
         let Some(said) = message.said.without_thoughts() else { continue };
-        let has_thoughts = |sent: &Utterance| sent.payload.text() == message.said.payload.text();
-        if !request.iter().any(|sent| message.said.is_repeated_by(sent) && has_thoughts(sent)) {
+        if !message.said.payload.text().is_some_and(|text| texts.contains(&text)) {
             Arc::make_mut(message).said = said;
         }
     }

@@ -8,8 +8,8 @@ use serde::Deserialize;
 /// In a request of Codex, JSON about the turn that it belongs to.
 const CODEX_METADATA: HeaderName = HeaderName::from_static("x-codex-turn-metadata");
 
-/// How the requests of Open WebUI begin that ask for titles, tags and the like.
-const TASK: &str = "### Task:";
+/// How requests begin that ask for titles, tags and the like: those of Open WebUI, and the title of LibreChat.
+const TASKS: [&str; 2] = ["### Task:", "Provide a concise, 5-word-or-less title"];
 
 /// The chat that a request belongs to: the first of these headers that it has.
 pub(crate) fn chat(headers: &HeaderMap, names: &[String]) -> Option<ChatId> {
@@ -39,10 +39,11 @@ pub(crate) fn asks_for_summary(headers: &HeaderMap) -> bool {
     metadata.is_some_and(|read| read.is_ok_and(|read| read.request_kind.as_deref() == Some("compaction")))
 }
 
-/// Whether a request has the form of Open WebUI's helpers: one message of the user that describes a task.
+/// Whether a request has the form of a front end's helpers: one message of the user that describes a task.
 pub(crate) fn is_task(messages: &[Utterance], streaming: bool) -> bool {
     let [only] = messages else { return false };
-    !streaming && only.role == Role::User && only.payload.text().is_some_and(|text| text.trim_start().starts_with(TASK))
+    let is_task = |text: String| TASKS.iter().any(|task| text.trim_start().starts_with(task));
+    !streaming && only.role == Role::User && only.payload.text().is_some_and(is_task)
 }
 
 #[cfg(test)]

@@ -79,6 +79,53 @@ impl HistoryReader {
     }
 }
 
+/// The messages of a history by their digests, in the order in which they count.
+///
+/// Two trails are equal if the digests of their histories are, and comparing trails costs far less than a digest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HistoryTrail(Vec<Digest>);
+
+impl HistoryTrail {
+    /// The trail of these messages.
+    pub fn of(messages: &[Utterance]) -> Self {
+        // One more for an answer.
+        let mut trail = Vec::with_capacity(messages.len() + 1);
+        // As with `HistoryReader`, results of tools that follow each other are sorted.
+        let mut results_from = 0;
+        let sort = |results: &mut [Digest]| results.sort_unstable_by_key(|digest| digest.0);
+        for said in messages {
+            match said.role {
+                _ if said.is_inner_step() => {}
+                Role::Tool => trail.push(said.digest),
+                Role::User | Role::Assistant => {
+                    sort(&mut trail[results_from..]);
+                    trail.push(said.digest_shown());
+                    results_from = trail.len();
+                }
+            }
+        }
+        sort(&mut trail[results_from..]);
+        Self(trail)
+    }
+
+    /// The trail after an answer, by what the client was shown of it.
+    #[must_use]
+    pub fn answered_by(mut self, shown: Digest) -> Self {
+        self.0.push(shown);
+        self
+    }
+
+    /// Its first and its last message, and how many it has. `None` if it has none.
+    pub fn ends(&self) -> Option<(Digest, Digest, usize)> {
+        Some((*self.0.first()?, *self.0.last()?, self.0.len()))
+    }
+
+    /// The bytes that it takes in memory.
+    pub const fn bytes(&self) -> usize {
+        self.0.len() * size_of::<Digest>()
+    }
+}
+
 /// The id that a front end gives a chat, in a header of its own. It leads to all conversations that came under it.
 ///
 /// Only a digest is stored: front ends may send any text, and no client is shown it again.
@@ -112,8 +159,12 @@ mod tests {
         }
     }
 
+    /// The digest of a history. Its trail has the same digests in the same order.
     fn digest(messages: &[Utterance]) -> HistoryDigest {
-        HistoryDigest::EMPTY.followed_by(messages)
+        let digest = HistoryDigest::EMPTY.followed_by(messages);
+        let HistoryTrail(trail) = HistoryTrail::of(messages);
+        assert_eq!(trail.into_iter().fold(HistoryDigest::EMPTY, HistoryDigest::and), digest);
+        digest
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub use compaction::{Base, Compaction, Summary};
 pub use editor::{EditorSettings, ToolMode};
 pub use event::{ConversationEvent, EventId, EventKind};
 pub use generation::{Answer, Delta, FinishReason, ModelCall, ModelEvent, ModelFailure, Params, Retries};
-pub use history::{ChatId, HistoryDigest, HistoryEnd, HistoryReader};
+pub use history::{ChatId, HistoryDigest, HistoryEnd, HistoryReader, HistoryTrail};
 pub use ids::{
     ApiKeyId, CompactionId, ConversationId, ErasureId, MemoryId, MessageId, ResponseId, RunId, SessionId, TenantId,
     TurnId, TurnName,

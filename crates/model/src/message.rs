@@ -187,11 +187,20 @@ impl Utterance {
         }
     }
 
+    /// Whether it is an answer that begins with `<think>`.
+    pub fn begins_with_thoughts(&self) -> bool {
+        let text = self.payload.as_json().strip_prefix(r#"{"role":"assistant","content":""#);
+        let begins =
+            |text: &str| text.trim_start_matches(|c: char| c == ' ' || "\\nrt".contains(c)).starts_with(THOUGHTS.0);
+        text.is_some_and(begins)
+    }
+
     /// The same answer without the `<think>` block that it begins with. `None` if it begins with none.
     pub fn without_thoughts(&self) -> Option<Self> {
-        let json = self.payload.as_json().strip_prefix(r#"{"role":"assistant","content":""#)?;
-        let begins = json.trim_start_matches(|c: char| c == ' ' || "\\nrt".contains(c)).starts_with(THOUGHTS.0);
-        let mut message: Value = serde_json::from_str(self.payload.as_json()).ok().filter(|_| begins)?;
+        if !self.begins_with_thoughts() {
+            return None;
+        }
+        let mut message: Value = serde_json::from_str(self.payload.as_json()).ok()?;
         let text = message["content"].as_str()?.trim();
         let said = without_thoughts(text);
         if said == text {

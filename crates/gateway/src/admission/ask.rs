@@ -35,7 +35,7 @@ pub(super) struct AskProgress {
     pub(super) stale: u32,
     /// The turn that the request repeats, as the store said.
     pub(super) repeated: Option<TurnId>,
-    /// The digests of its history, if the request names no conversation.
+    /// Its history, if the request names no conversation.
     pub(super) history: Option<RequestHistory>,
     /// The turn in which a client added exactly the messages of the request, as the store said.
     pub(super) waiting: Option<TurnId>,
@@ -315,7 +315,7 @@ impl<'a> PendingAdmission<'a> {
             retry,
             client: self.request.identity.client.clone(),
             may_reopen: opening == Opening::MayRepeat,
-            opening: progress.history.as_ref().and_then(RequestHistory::opening),
+            opening: progress.history.as_ref().and_then(|asked| asked.opening(&self.request.input)),
             expected_history: expected,
             own_history_alone: self.request.shows_its_own_history_alone(),
             retry_of: input.retry_of,

@@ -4,11 +4,12 @@
 //! continues. If the client has changed its history, conversations that share messages with it are compared. A chat of
 //! a front end limits both to the conversations that came under it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use herma_model::alias::Namespace;
 use herma_model::{
-    Alias, ConversationId, HistoryDigest, HistoryEnd, HistoryReader, Message, Role, SessionKind, TurnId, Utterance,
+    Alias, ConversationId, HistoryDigest, HistoryEnd, HistoryReader, HistoryTrail, Message, Role, SessionKind, TurnId,
+    Utterance,
 };
 use herma_store::{
     ConversationRow, ExpectedHistory, Extent, FoundHistory, HistoryScope, ListFilter, Resembling, Scope, Snapshot,
@@ -32,17 +33,51 @@ const MOST_TEXTS: usize = 64;
 /// How many of the last answers of a request are looked for, if its history as a whole is not known.
 const MOST_ANSWERS: usize = 8;
 
-/// The digests of a request's history.
+/// The history of a request. Its digests are computed when they are needed: a conversation in memory is found without.
+#[derive(Default)]
 pub(super) struct RequestHistory {
-    /// All of its messages.
-    pub(super) whole: HistoryEnd,
-    /// After each of its answers, the last first: how many messages that is, and the history up to there.
-    answers: Vec<(usize, HistoryEnd)>,
+    /// All of its messages, if that is known without the other digests.
+    whole: OnceLock<HistoryEnd>,
+    digests: OnceLock<HistoryDigests>,
 }
 
 impl RequestHistory {
     /// `None` if there are no messages.
     pub(super) fn of(input: &TurnInput) -> Option<Self> {
+        (!input.messages.is_empty()).then(Self::default)
+    }
+
+    /// All of its messages.
+    pub(super) fn whole(&self, input: &TurnInput) -> HistoryEnd {
+        *self.whole.get_or_init(|| self.digests(input).whole)
+    }
+
+    /// The history of a request that asks for an answer to its first messages.
+    pub(super) fn opening(&self, input: &TurnInput) -> Option<HistoryEnd> {
+        known_with_last_answer(input).is_none().then(|| self.whole(input))
+    }
+
+    fn digests(&self, input: &TurnInput) -> &HistoryDigests {
+        self.digests.get_or_init(|| HistoryDigests::of(input))
+    }
+}
+
+/// How many messages a request has up to its last answer, if it has one. At least the last message is new.
+fn known_with_last_answer(input: &TurnInput) -> Option<usize> {
+    let (_, before) = input.messages.split_last()?;
+    Some(before.iter().rposition(|said| said.role == Role::Assistant)? + 1)
+}
+
+/// The digests of a request's history.
+struct HistoryDigests {
+    /// All of its messages.
+    whole: HistoryEnd,
+    /// After each of its answers, the last first: how many messages that is, and the history up to there.
+    answers: Vec<(usize, HistoryEnd)>,
+}
+
+impl HistoryDigests {
+    fn of(input: &TurnInput) -> Self {
         let messages = &input.messages;
         let mut reader = HistoryReader::after(HistoryDigest::EMPTY);
         let mut answers = Vec::new();
@@ -58,14 +93,9 @@ impl RequestHistory {
             }
         }
         answers.reverse();
-        let last = messages.last()?.digest;
+        let last = messages.last().map_or(HistoryDigest::EMPTY.0, |said| said.digest);
         let history = input.as_sent.unwrap_or_else(|| reader.digest());
-        Some(Self { whole: HistoryEnd { history, last }, answers })
-    }
-
-    /// The history of a request that asks for an answer to its first messages.
-    pub(super) fn opening(&self) -> Option<HistoryEnd> {
-        self.answers.is_empty().then_some(self.whole)
+        Self { whole: HistoryEnd { history, last }, answers }
     }
 }
 
@@ -174,9 +204,10 @@ impl PendingAdmission<'_> {
     /// The conversation in memory that ends with the last answer of the request. The admission checks that a search
     /// would find it too, so no search is needed before.
     fn in_memory(&self, scope: &Scope, asked: &RequestHistory) -> Option<History> {
-        let (known, last) = *asked.answers.first()?;
+        let input = &self.request.input;
+        let known = known_with_last_answer(input)?;
         let within = self.within();
-        let before = self.gateway.cache.take_history(scope.tenant, within.session_key.as_ref(), last.history)?;
+        let (before, last) = self.take_remembered(scope, asked, known)?;
         let turn = before.messages.last()?.turn;
         if before.unanswered.contains_key(&turn) || !scope.keys.sees(before.facts.session_key.as_ref()) {
             return None;
@@ -187,8 +218,26 @@ impl PendingAdmission<'_> {
             is_fresh: false,
             target: Target::Alias { alias, namespace: Namespace::Session, must_exist: true },
             known: KnownPart::First(known),
-            expected: Some(Box::new(ExpectedHistory { within, ends: vec![asked.whole, last], turn })),
+            expected: Some(Box::new(ExpectedHistory { within, ends: vec![asked.whole(input), last], turn })),
         })
+    }
+
+    /// Takes the conversation that ends with the request's last answer out of the memory, and the history up to there.
+    /// The request has `known` messages up to that answer.
+    fn take_remembered(&self, scope: &Scope, asked: &RequestHistory, known: usize) -> Option<(Snapshot, HistoryEnd)> {
+        let (input, cache) = (&self.request.input, &self.gateway.cache);
+        let session_key = self.request.caller.session_key.as_ref();
+        let (before, new) = input.messages.split_at(known);
+        if input.as_sent.is_none()
+            && let Some(found) = cache.take_trail(scope.tenant, session_key, &HistoryTrail::of(before))
+            && let (Some(history), Some(answer), Some(last)) = (found.history, before.last(), new.last())
+        {
+            let whole = HistoryEnd { history: history.followed_by(new), last: last.digest };
+            asked.whole.get_or_init(|| whole);
+            return Some((found, HistoryEnd { history, last: answer.digest }));
+        }
+        let (_, last) = *asked.digests(input).answers.first()?;
+        Some((cache.take_history(scope.tenant, session_key, last.history)?, last))
     }
 
     /// Which conversations the request may continue.
@@ -204,19 +253,20 @@ impl PendingAdmission<'_> {
     /// Where the request continues.
     async fn locate(&self, scope: &Scope, asked: &RequestHistory, extent: Extent) -> Result<Located, GatewayError> {
         let within = self.within();
-        if asked.answers.is_empty() && within.chat.is_none() {
+        let HistoryDigests { whole, answers } = asked.digests(&self.request.input);
+        if answers.is_empty() && within.chat.is_none() {
             return Ok(Located::Nowhere);
         }
-        let ends: Vec<HistoryEnd> = asked.answers.iter().map(|(_, end)| *end).collect();
+        let ends: Vec<HistoryEnd> = answers.iter().map(|(_, end)| *end).collect();
         let known = |found: FoundHistory, skipped: usize| {
-            let known = KnownPart::First(asked.answers[skipped + found.end].0);
+            let known = KnownPart::First(answers[skipped + found.end].0);
             match found.is_inherited {
                 true => Located::InBranch(found.conversation, found.turn, known),
                 false => Located::After(found.turn, known),
             }
         };
         let last = ends.first().copied();
-        let mut found = self.find(scope, &within, [asked.whole].into_iter().chain(last).collect()).await?;
+        let mut found = self.find(scope, &within, [*whole].into_iter().chain(last).collect()).await?;
         if let Some(FoundHistory { end: 0, turn, .. }) = found {
             let history = self.after_turn(scope, turn, KnownPart::All, extent).await?;
             if history.is_some_and(|history| history.continues()) {

@@ -28,7 +28,7 @@ impl<'a> PendingAdmission<'a> {
     ) -> Result<Option<Admitted>, GatewayError> {
         match outcome {
             AdmitOutcome::Running(running) => {
-                let client_history = progress.history.as_ref().map(|asked| asked.whole.history);
+                let client_history = progress.history.as_ref().map(|asked| asked.whole(&self.request.input).history);
                 let admitted = self.admitted(scope, *running, context, &progress.conversation, client_history);
                 return admitted.await.map(Some);
             }

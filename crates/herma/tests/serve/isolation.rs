@@ -205,7 +205,7 @@ async fn state(gateway: &TestGateway) -> Vec<Value> {
     state
 }
 
-async fn key_of(gateway: &TestGateway, tenant: &str, session_keys: Option<&str>) -> Client {
+pub(crate) async fn key_of(gateway: &TestGateway, tenant: &str, session_keys: Option<&str>) -> Client {
     let store = SqliteStore::open(&gateway.herma.data().join("herma.db")).unwrap();
     let key = create_key(&store, KeyGrant::of(tenant).for_session_keys(KeyScope::parse(session_keys))).await.unwrap();
     store.close().await;

@@ -173,6 +173,76 @@ async fn azure_gets_its_deployment_its_version_and_its_key() {
     assert!(!gateway.herma.stderr().contains("azure-key"));
 }
 
+/// The stream of a deployment, as Azure documents it: first the filter's results for the prompt, without a choice and
+/// with empty names; later a choice that has results of the filter and no delta.
+fn azure_stream() -> String {
+    let safe = json!({"hate": {"filtered": false, "severity": "safe"}});
+    let chunk = |choices: Value| {
+        json!({"id": "chatcmpl-9", "object": "chat.completion.chunk", "created": 1_772_582_400, "model": "gpt-4o-2024-11-20",
+               "system_fingerprint": "fp_1", "choices": choices})
+    };
+    let said = |delta: Value, reason: Value| {
+        let results = if delta["content"].is_string() { safe.clone() } else { json!({}) };
+        chunk(json!([{"index": 0, "delta": delta, "finish_reason": reason, "logprobs": null,
+                      "content_filter_results": results}]))
+    };
+    let nameless = |choices: Value| json!({"id": "", "object": "", "created": 0, "model": "", "choices": choices});
+    let prompt = json!([{"prompt_index": 0, "content_filter_results": safe}]);
+    let offsets = json!({"check_offset": 0, "start_offset": 0, "end_offset": 11});
+    let usage = json!({"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12});
+    let chunks = [
+        with(nameless(json!([])), "prompt_filter_results", prompt),
+        said(json!({"role": "assistant", "content": "", "refusal": null}), Value::Null),
+        said(json!({"content": "hello "}), Value::Null),
+        said(json!({"content": "you"}), Value::Null),
+        said(json!({}), json!("stop")),
+        nameless(json!([{"index": 0, "finish_reason": null, "content_filter_results": safe,
+                         "content_filter_offsets": offsets}])),
+        with(chunk(json!([])), "usage", usage),
+    ];
+    let events: String = chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect();
+    events + "data: [DONE]\n\n"
+}
+
+#[tokio::test]
+async fn a_stream_of_azure_with_results_of_its_filter_is_an_answer_like_any_other() {
+    let gateway = TwoServers::with(|url| format!("{UPSTREAM}[models.azure]\nbase_url = \"{url}\"\n")).await;
+    gateway.other.push(Reply::garbage(azure_stream()));
+    let body = with(streamed(chat(&[user("hi")])), "model", json!("azure"));
+    let chunks = gateway.client().post_stream(CHAT, &body).await.chunks().await;
+    let text: String = chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str()).collect();
+    assert_eq!(text, "hello you");
+    for chunk in &chunks {
+        assert!(!chunk["id"].as_str().unwrap().is_empty() && !chunk["model"].as_str().unwrap().is_empty(), "{chunk}");
+    }
+    let reasons: Vec<_> = chunks.iter().filter_map(|chunk| chunk["choices"][0]["finish_reason"].as_str()).collect();
+    assert_eq!(reasons, ["stop"]);
+    let rows = gateway.sessions().await;
+    let messages = gateway.transcript(rows[0]["id"].as_str().unwrap()).await;
+    assert_eq!(messages, ["user: hi", "assistant: hello you"]);
+    assert_eq!(rows[0]["usage"]["total_tokens"], 12);
+}
+
+#[tokio::test]
+async fn a_question_that_azure_filters_is_refused_with_its_words() {
+    let gateway = TwoServers::with(|url| format!("{UPSTREAM}[models.azure]\nbase_url = \"{url}\"\n")).await;
+    let filtered = json!({"error": {
+        "message": "The response was filtered by the content management policy.", "type": null, "param": "prompt",
+        "code": "content_filter", "status": 400,
+        "innererror": {"code": "ResponsibleAIPolicyViolation", "content_filter_result": {"hate": {"filtered": true}}}}});
+    for stream in [false, true] {
+        gateway.other.push(Reply::Status { code: 400, body: filtered.clone(), headers: Vec::new() });
+        let body = with(with(chat(&[user("something bad")]), "model", json!("azure")), "stream", json!(stream));
+        let refused = error(&gateway.client().post_json(CHAT, &body).await, 502);
+        assert_eq!(refused["code"], "upstream_error");
+        let message = refused["message"].as_str().unwrap();
+        assert!(
+            message.ends_with("answered 400: The response was filtered by the content management policy."),
+            "{message}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn titles_and_delegated_work_go_to_the_server_of_their_model() {
     let sections = "[titles]\nby = \"model\"\nmodel = \"local\"\n[tools]\nbuiltin = [\"delegate_task\"]\n";

@@ -30,14 +30,17 @@ async fn an_edited_opening_is_a_branch_without_inherited_messages() {
 #[tokio::test]
 async fn equal_histories_of_different_chats_stay_apart() {
     let gateway = TestGateway::start().await;
-    let (mut one, mut two) = (Thread::of_chat("c1"), Thread::of_chat("c2"));
-    let first = one.say(&gateway, "hello", "hi").await;
-    let second = two.say(&gateway, "hello", "hi").await;
-    let third = one.say(&gateway, "more", "yes").await;
-    let fourth = two.say(&gateway, "more", "yes").await;
-    assert_eq!((session(&third).0, session(&fourth).0), (session(&first).0, session(&second).0));
-    let mut other = Thread { history: one.history.clone(), ..Thread::of_chat("c3") };
-    assert_eq!(session(&other.say(&gateway, "more", "yes").await).1, "created", "this chat has no such history");
+    for header in [OPEN_WEBUI, "session-id", "thread-id", "chatui-conversation-id", "x-conversation-id"] {
+        let of_chat = |id: &str| Thread { headers: vec![(header, id.to_owned())], ..Thread::default() };
+        let (mut one, mut two) = (of_chat("c1"), of_chat("c2"));
+        let first = one.say(&gateway, "hello", "hi").await;
+        let second = two.say(&gateway, "hello", "hi").await;
+        let third = one.say(&gateway, "more", "yes").await;
+        let fourth = two.say(&gateway, "more", "yes").await;
+        assert_eq!((session(&third).0, session(&fourth).0), (session(&first).0, session(&second).0), "{header}");
+        let mut other = Thread { history: one.history.clone(), ..of_chat("c3") };
+        assert_eq!(session(&other.say(&gateway, "more", "yes").await).1, "created", "this chat has no such history");
+    }
 }
 
 #[tokio::test]

@@ -7,6 +7,8 @@ use super::{OPEN_WEBUI, RESPONSES, Thread, item, session};
 use crate::support::{CHAT, TestGateway, chat, data, user};
 
 const TASK: &str = "### Task:\nGenerate a title for this chat.";
+/// How LibreChat asks for a title.
+const LIBRECHAT_TITLE: &str = "Provide a concise, 5-word-or-less title for this: User: one AI: two";
 
 async fn auxiliary(gateway: &TestGateway) -> Vec<Value> {
     data(&gateway.client().get("/api/sessions?origin_kind=auxiliary").await)
@@ -14,16 +16,18 @@ async fn auxiliary(gateway: &TestGateway) -> Vec<Value> {
 
 #[tokio::test]
 async fn helpers_of_a_chat_are_linked_to_it_and_hidden_from_people() {
-    let gateway = TestGateway::start().await;
-    let mut thread = Thread::of_chat("c1");
-    let first = thread.say(&gateway, "one", "two").await;
-    let helper = gateway.client().header(OPEN_WEBUI, "c1").post_json(CHAT, &chat(&[user(TASK)])).await.expect(200);
-    assert_eq!(helper["session"]["provenance"]["kind"], "auxiliary");
-    assert_eq!(helper["session"]["provenance"]["parent_session_id"], first["session"]["session_id"]);
-    let second = thread.say(&gateway, "three", "four").await;
-    assert_eq!(session(&second), (session(&first).0, "head"), "the chat is untouched");
-    let shown = data(&gateway.client().get("/api/sessions?user_facing=true").await);
-    assert_eq!((shown.len(), auxiliary(&gateway).await.len()), (1, 1));
+    for (header, task) in [(OPEN_WEBUI, TASK), ("x-conversation-id", LIBRECHAT_TITLE)] {
+        let gateway = TestGateway::start().await;
+        let mut thread = Thread { headers: vec![(header, "c1".to_owned())], ..Thread::default() };
+        let first = thread.say(&gateway, "one", "two").await;
+        let helper = gateway.client().header(header, "c1").post_json(CHAT, &chat(&[user(task)])).await.expect(200);
+        assert_eq!(helper["session"]["provenance"]["kind"], "auxiliary");
+        assert_eq!(helper["session"]["provenance"]["parent_session_id"], first["session"]["session_id"]);
+        let second = thread.say(&gateway, "three", "four").await;
+        assert_eq!(session(&second), (session(&first).0, "head"), "the chat is untouched");
+        let shown = data(&gateway.client().get("/api/sessions?user_facing=true").await);
+        assert_eq!((shown.len(), auxiliary(&gateway).await.len()), (1, 1));
+    }
 }
 
 #[tokio::test]

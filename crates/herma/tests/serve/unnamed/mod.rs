@@ -1,5 +1,6 @@
 //! Clients that know nothing of sessions: they send their whole history, and Herma finds their conversation.
 
+mod alike;
 mod by_client;
 mod chats;
 mod helpers;
