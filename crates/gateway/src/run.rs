@@ -346,6 +346,7 @@ impl Run<'_> {
         let committed = self.gateway.store.commit(commit).await;
         if committed.is_ok() {
             guard.is_over();
+            self.gateway.note_commit();
         }
         committed
     }

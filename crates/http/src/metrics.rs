@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::extract::{MatchedPath, Request};
 use herma_gateway::{Compactions, Counters, TitlesAsked};
+use herma_store::Backlog;
 use http::StatusCode;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -24,6 +25,11 @@ struct OutcomeLabels {
     outcome: &'static str,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct TaskLabels {
+    task: &'static str,
+}
+
 /// The metrics of HTTP, and those of the gateway.
 pub(crate) struct Metrics {
     registry: Registry,
@@ -34,6 +40,8 @@ pub(crate) struct Metrics {
     titles_asked: Family<OutcomeLabels, Counter>,
     title_input_tokens: Counter,
     title_output_tokens: Counter,
+    memory_waiting: Family<TaskLabels, Gauge>,
+    memory_dropped: Counter,
     uptime_seconds: Gauge<f64, AtomicU64>,
 }
 
@@ -49,6 +57,8 @@ impl Metrics {
             titles_asked: Family::default(),
             title_input_tokens: Counter::default(),
             title_output_tokens: Counter::default(),
+            memory_waiting: Family::default(),
+            memory_dropped: Counter::default(),
             uptime_seconds: Gauge::default(),
         };
         metrics.registered(counters)
@@ -64,6 +74,10 @@ impl Metrics {
         registry.register("title_output_tokens", "Answer tokens of titles", self.title_output_tokens.clone());
         registry.register("live_turns", "Turns that run or wait in this process", self.live_turns.clone());
         registry.register("websockets", "WebSockets that are open", self.websockets.clone());
+        let waiting = "What an outside memory provider has still to be told, of all processes";
+        registry.register("memory_waiting", waiting, self.memory_waiting.clone());
+        let dropped = "Turns that an outside memory provider was not told";
+        registry.register("memory_dropped", dropped, self.memory_dropped.clone());
         registry.register("uptime_seconds", "Time since the server was started", self.uptime_seconds.clone());
         self
     }
@@ -74,6 +88,7 @@ impl Metrics {
         live_turns: usize,
         websockets: usize,
         (compactions, titles): (Compactions, TitlesAsked),
+        memory: Option<&Backlog>,
         uptime: f64,
     ) -> String {
         let set = |counter: &Counter, count| counter.inner().store(count, Ordering::Relaxed);
@@ -90,6 +105,13 @@ impl Metrics {
         self.live_turns.set(i64::try_from(live_turns).unwrap_or(i64::MAX));
         self.websockets.set(i64::try_from(websockets).unwrap_or(i64::MAX));
         self.uptime_seconds.set(uptime);
+        if let Some(backlog) = memory {
+            for (task, count) in [("record", backlog.turns), ("erase", backlog.erasures)] {
+                let waiting = i64::try_from(count).unwrap_or(i64::MAX);
+                self.memory_waiting.get_or_create(&TaskLabels { task }).set(waiting);
+            }
+            set(&self.memory_dropped, backlog.dropped);
+        }
         let mut text = String::new();
         if encode(&mut text, &self.registry).is_err() {
             tracing::error!("the metrics could not be written");

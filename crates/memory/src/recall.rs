@@ -6,7 +6,7 @@ use std::time::Duration;
 use herma_model::{Recall, RecallStatus};
 
 use crate::block::{self, Block};
-use crate::provider::{MemoryProvider, RecallRequest};
+use crate::provider::{MemoryProvider, RecallRequest, Recollection};
 
 /// How much may be recalled, and how long that may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,36 +17,60 @@ pub struct RecallLimits {
     pub timeout: Duration,
 }
 
-/// What is recalled into a turn. A provider that is late or fails leads to a recall without a block. Cancel-safe.
+/// What is recalled into a turn. If a provider is late or fails, the status says so, and the block has only what is
+/// recalled beside it. Cancel-safe.
 pub async fn recall(
     provider: &dyn MemoryProvider,
     request: &RecallRequest,
     limits: RecallLimits,
     recorded: bool,
 ) -> Recall {
-    let without = |status| Recall::without_block(status, recorded);
-    let found = match tokio::time::timeout(limits.timeout, provider.recall(request)).await {
-        Err(_) => {
-            tracing::warn!(provider = provider.name(), "memory was not recalled in time; the turn goes on without it");
-            return without(RecallStatus::Late);
+    let own = async {
+        match provider.beside() {
+            Some(beside) => found_in_time(beside, request, limits.timeout).await.unwrap_or_default(),
+            None => Vec::new(),
         }
-        Ok(Err(error)) => {
-            tracing::warn!(provider = provider.name(), %error, "memory was not recalled; the turn goes on without it");
-            return without(RecallStatus::Failed);
+    };
+    let (found, mut all) = tokio::join!(found_in_time(provider, request, limits.timeout), own);
+    let trouble = match found {
+        Ok(found) => {
+            all.extend(found);
+            None
         }
-        Ok(Ok(found)) => found,
+        Err(status) => Some(status),
     };
     let budget = usize::try_from(limits.budget).unwrap_or(usize::MAX);
-    let Some(Block { text, used }) = block::block(found, budget) else { return without(RecallStatus::Nothing) };
+    let Some(Block { text, used }) = block::block(all, budget) else {
+        return Recall::without_block(trouble.unwrap_or(RecallStatus::Nothing), recorded);
+    };
     let mut conversations: Vec<_> = used.iter().filter_map(|one| one.conversation).collect();
     conversations.sort_unstable();
     conversations.dedup();
     Recall {
-        status: RecallStatus::Recalled,
+        status: trouble.unwrap_or(RecallStatus::Recalled),
         recorded,
         block: Some(Arc::from(text)),
         conversations,
         memories: used.iter().filter_map(|one| one.memory).collect(),
+        derived: used.iter().any(Recollection::is_derived),
+    }
+}
+
+async fn found_in_time(
+    provider: &dyn MemoryProvider,
+    request: &RecallRequest,
+    limit: Duration,
+) -> Result<Vec<Recollection>, RecallStatus> {
+    match tokio::time::timeout(limit, provider.recall(request)).await {
+        Err(_) => {
+            tracing::warn!(provider = provider.name(), "memory was not recalled in time; the turn goes on without it");
+            Err(RecallStatus::Late)
+        }
+        Ok(Err(error)) => {
+            tracing::warn!(provider = provider.name(), %error, "memory was not recalled; the turn goes on without it");
+            Err(RecallStatus::Failed)
+        }
+        Ok(Ok(found)) => Ok(found),
     }
 }
 
@@ -58,7 +82,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::provider::{MemoryError, Recollection, Speaker};
+    use crate::provider::{MemoryError, Speaker};
 
     /// A provider that is slow, down, or says too much.
     enum Fake {
