@@ -62,12 +62,21 @@ impl HonchoSettings {
     }
 }
 
-/// The provider.
+/// The provider: what was said, by Honcho's search. Facts are recalled beside it.
 pub struct Honcho {
-    client: HonchoClient,
-    store: Arc<dyn Store>,
+    server: Arc<Server>,
+    conclusions: Conclusions,
     /// Recalls the facts of the store.
     own_facts: Builtin,
+}
+
+/// What Honcho concluded about the person. This may need a model, and so be late when the search is not.
+struct Conclusions(Arc<Server>);
+
+/// The server, and what its names depend on.
+struct Server {
+    client: HonchoClient,
+    store: Arc<dyn Store>,
     settings: HonchoSettings,
     store_name: OnceCell<Arc<str>>,
     default_tenant: OnceCell<TenantId>,
@@ -77,16 +86,14 @@ impl Honcho {
     /// A provider. Nothing is sent before it is needed.
     pub fn new(store: Arc<dyn Store>, settings: HonchoSettings) -> Self {
         let own_facts = Builtin::new(Arc::clone(&store), false, settings.facts);
-        Self {
-            client: HonchoClient::new(&settings),
-            store,
-            own_facts,
-            settings,
-            store_name: OnceCell::new(),
-            default_tenant: OnceCell::new(),
-        }
+        let client = HonchoClient::new(&settings);
+        let (store_name, default_tenant) = (OnceCell::new(), OnceCell::new());
+        let server = Arc::new(Server { client, store, settings, store_name, default_tenant });
+        Self { conclusions: Conclusions(Arc::clone(&server)), server, own_facts }
     }
+}
 
+impl Server {
     async fn store_name(&self) -> Result<&str, StoreError> {
         self.store_name.get_or_try_init(|| self.store.store_name()).await.map(|name| &**name)
     }
@@ -128,35 +135,59 @@ impl MemoryProvider for Honcho {
         "honcho"
     }
 
-    fn beside(&self) -> Option<&dyn MemoryProvider> {
-        Some(&self.own_facts)
+    fn beside(&self) -> Vec<&dyn MemoryProvider> {
+        vec![&self.own_facts, &self.conclusions]
     }
 
     async fn recall(&self, request: &RecallRequest) -> Result<Vec<Recollection>, MemoryError> {
-        let names = self.names(request.tenant, &request.session_key).await?;
-        let erased = self.store.erased_not_delivered(request.tenant, &request.session_key).await?;
-        recall::recall(&self.client, &self.settings, &names, &erased, request)
-            .await
-            .map_err(|error| MemoryError::Outside(error.to_string()))
+        if !self.server.settings.passages {
+            return Ok(Vec::new());
+        }
+        let names = self.server.names(request.tenant, &request.session_key).await?;
+        let erased = self.server.store.erased_not_delivered(request.tenant, &request.session_key).await?;
+        Ok(recall::said(&self.server.client, &names, &erased, request).await?)
+    }
+}
+
+#[async_trait]
+impl MemoryProvider for Conclusions {
+    fn name(&self) -> &'static str {
+        "honcho's conclusions"
+    }
+
+    async fn recall(&self, request: &RecallRequest) -> Result<Vec<Recollection>, MemoryError> {
+        let Self(server) = self;
+        if !server.settings.facts {
+            return Ok(Vec::new());
+        }
+        let names = server.names(request.tenant, &request.session_key).await?;
+        let erased = server.store.erased_not_delivered(request.tenant, &request.session_key).await?;
+        Ok(recall::concluded(&server.client, &names, &erased, request).await?)
+    }
+}
+
+impl From<HonchoError> for MemoryError {
+    fn from(error: HonchoError) -> Self {
+        Self::Outside(error.to_string())
     }
 }
 
 #[async_trait]
 impl Recorder for Honcho {
     async fn deliver(&self, delivery: &Delivery) -> Result<Delivered, DeliveryProblem> {
+        let server = &*self.server;
+        let client = &server.client;
         let names = match &delivery.session_key {
-            Some(key) => self.names(delivery.tenant, key).await?,
-            None => return erase::tenant(&self.client, &self.workspace(delivery.tenant).await?).await,
+            Some(key) => server.names(delivery.tenant, key).await?,
+            None => return erase::tenant(client, &server.workspace(delivery.tenant).await?).await,
         };
         match &delivery.task {
             DeliveryTask::Record(conversation, turns) => {
-                record::record(&self.client, &names, *conversation, turns, delivery.is_repeated).await
+                record::record(client, &names, *conversation, turns, delivery.is_repeated).await
             }
-            DeliveryTask::EraseConversation(conversation) => {
-                erase::conversation(&self.client, &names, *conversation).await
-            }
-            DeliveryTask::EraseKey => erase::key(&self.client, &names).await,
-            DeliveryTask::EraseTenant => erase::tenant(&self.client, &names.workspace).await,
+            DeliveryTask::EraseConversation(conversation) => erase::conversation(client, &names, *conversation).await,
+            DeliveryTask::EraseKey => erase::key(client, &names).await,
+            DeliveryTask::EraseTenant => erase::tenant(client, &names.workspace).await,
         }
     }
 }

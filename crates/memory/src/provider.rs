@@ -77,10 +77,9 @@ pub trait MemoryProvider: Send + Sync + 'static {
     /// Its name, for the log.
     fn name(&self) -> &'static str;
 
-    /// What is recalled beside this provider's own, from the store. It is recalled even if this provider is late or
-    /// fails.
-    fn beside(&self) -> Option<&dyn MemoryProvider> {
-        None
+    /// Providers that are asked at the same time. What one of them finds is recalled even if others are late or fail.
+    fn beside(&self) -> Vec<&dyn MemoryProvider> {
+        Vec::new()
     }
 
     /// What is remembered that fits to what the person says, best first. Nothing of another tenant or another session

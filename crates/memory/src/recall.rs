@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use herma_model::{Recall, RecallStatus};
 
 use crate::block::{self, Block};
@@ -17,28 +18,22 @@ pub struct RecallLimits {
     pub timeout: Duration,
 }
 
-/// What is recalled into a turn. If a provider is late or fails, the status says so, and the block has only what is
-/// recalled beside it. Cancel-safe.
+/// What is recalled into a turn. If a provider is late or fails, the status says so, and the block has what the others
+/// have found. Cancel-safe.
 pub async fn recall(
     provider: &dyn MemoryProvider,
     request: &RecallRequest,
     limits: RecallLimits,
     recorded: bool,
 ) -> Recall {
-    let own = async {
-        match provider.beside() {
-            Some(beside) => found_in_time(beside, request, limits.timeout).await.unwrap_or_default(),
-            None => Vec::new(),
+    let asked = std::iter::once(provider).chain(provider.beside());
+    let (mut all, mut trouble) = (Vec::new(), None);
+    for found in join_all(asked.map(|one| found_in_time(one, request, limits.timeout))).await {
+        match found {
+            Ok(found) => all.extend(found),
+            Err(status) => trouble = trouble.or(Some(status)),
         }
-    };
-    let (found, mut all) = tokio::join!(found_in_time(provider, request, limits.timeout), own);
-    let trouble = match found {
-        Ok(found) => {
-            all.extend(found);
-            None
-        }
-        Err(status) => Some(status),
-    };
+    }
     let budget = usize::try_from(limits.budget).unwrap_or(usize::MAX);
     let Some(Block { text, used }) = block::block(all, budget) else {
         return Recall::without_block(trouble.unwrap_or(RecallStatus::Nothing), recorded);
@@ -119,6 +114,10 @@ mod tests {
     }
 
     async fn recalled(provider: Fake) -> Recall {
+        recall_with(&provider).await
+    }
+
+    async fn recall_with(provider: &dyn MemoryProvider) -> Recall {
         let request = RecallRequest {
             tenant: TenantId(1),
             session_key: SessionKey::parse("ann").unwrap(),
@@ -126,7 +125,7 @@ mod tests {
             shown: Shown { conversation: ConversationId::from_uuid(Uuid::nil()), hidden_through: None },
             inherited: Vec::new(),
         };
-        recall(&provider, &request, RecallLimits { budget: 800, timeout: Duration::from_millis(500) }, true).await
+        recall(provider, &request, RecallLimits { budget: 800, timeout: Duration::from_millis(500) }, true).await
     }
 
     #[tokio::test(start_paused = true)]
@@ -136,6 +135,37 @@ mod tests {
         {
             assert_eq!(recalled(provider).await, Recall::without_block(status, true));
         }
+    }
+
+    /// A provider that is late, beside one that is not.
+    struct Both(Fake, Fake);
+
+    #[async_trait]
+    impl MemoryProvider for Both {
+        fn name(&self) -> &'static str {
+            "both"
+        }
+
+        fn beside(&self) -> Vec<&dyn MemoryProvider> {
+            vec![&self.1]
+        }
+
+        async fn recall(&self, request: &RecallRequest) -> Result<Vec<Recollection>, MemoryError> {
+            self.0.recall(request).await
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_others_find_is_recalled_though_one_is_late_and_the_status_says_so() {
+        for (both, status) in [
+            (Both(Fake::Slow, Fake::Huge), RecallStatus::Late),
+            (Both(Fake::Huge, Fake::Down), RecallStatus::Failed),
+            (Both(Fake::Huge, Fake::Empty), RecallStatus::Recalled),
+        ] {
+            let recall = recall_with(&both).await;
+            assert!(recall.status == status && recall.block.is_some(), "{recall:?}");
+        }
+        assert_eq!(recall_with(&Both(Fake::Empty, Fake::Slow)).await.block, None);
     }
 
     #[tokio::test(start_paused = true)]

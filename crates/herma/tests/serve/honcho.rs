@@ -9,6 +9,7 @@ use herma_testkit::{Client, FakeHoncho, HonchoMessage, Mood, PATIENCE, Reply};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::erasure::found;
 use crate::support::{CHAT, SESSION_ID, SESSION_KEY, TestGateway, chat, user};
 
 const BEGIN: &str = "[Recalled from earlier conversations]";
@@ -16,13 +17,13 @@ const QUESTION: &str = "What is my dog called?";
 const SECRET: &str = "honcho-secret-key";
 
 /// A gateway that uses a Honcho server.
-struct Memory {
-    gateway: TestGateway,
-    honcho: FakeHoncho,
+pub(crate) struct Memory {
+    pub(crate) gateway: TestGateway,
+    pub(crate) honcho: FakeHoncho,
 }
 
 impl Memory {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::with(&[]).await
     }
 
@@ -45,7 +46,7 @@ impl Memory {
     }
 
     /// Says something, and returns what the model server got as the newest user message.
-    async fn say(&self, key: &str, session: &str, text: &str) -> String {
+    pub(crate) async fn say(&self, key: &str, session: &str, text: &str) -> String {
         self.ask(&self.client(key, session), text).await
     }
 
@@ -75,7 +76,7 @@ impl Memory {
         }
     }
 
-    async fn until_nothing_waits(&self) -> Value {
+    pub(crate) async fn until_nothing_waits(&self) -> Value {
         let nothing =
             |health: &Value| health["memory"]["waiting_turns"] == 0 && health["memory"]["waiting_erasures"] == 0;
         self.until("/health/detailed", nothing).await
@@ -130,7 +131,7 @@ async fn nothing_crosses_keys_or_tenants_even_if_honcho_is_indiscreet() {
             assert_eq!(shown, QUESTION, "{mood:?} {key}");
         }
         let elsewhere = Client::new(memory.gateway.herma.base_url()).key(&stranger).header(SESSION_KEY, "a:b");
-        let shown = memory.ask(&elsewhere, "Is my dog a Bello?").await;
+        let shown = memory.ask(&elsewhere, "Is my dog a big one?").await;
         assert!(!shown.contains("My dog is called Bello.") && !shown.contains("There is a dog"), "{mood:?} {shown}");
     }
     memory.honcho.be(Mood::Right);
@@ -338,6 +339,8 @@ async fn an_erased_key_is_forgotten_by_honcho_and_its_name_leaves_the_files() {
     let receipt = memory.gateway.client().delete("/api/session-keys/keykestrel").await.expect(200);
     memory.until_erased(&receipt).await;
     assert_eq!(contents(&memory.honcho.messages()), ["My cat is called Minka.", "I see."]);
+    let left = found(memory.gateway.herma.data(), &["keykestrel", "Bello"]);
+    assert!(left.is_empty(), "{left:?}");
     assert_eq!(memory.say("keykestrel", "four", QUESTION).await, QUESTION);
     memory.gateway.client().delete("/api/session-keys/nobody").await.expect(404);
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use herma_testkit::{FakeHoncho, HonchoRequest, Mood, Reply};
+use herma_testkit::{FakeHoncho, HonchoRequest, Mood};
 
-use crate::support::{CHAT, SESSION_ID, SESSION_KEY, TestGateway, chat, user};
+use crate::honcho::Memory;
 
 /// The recording. Conclusions are deleted one by one only if there are some, so there is no line for that.
 const RECORDED: &str = include_str!("honcho_wire.txt");
@@ -50,26 +50,19 @@ fn form(request: &HonchoRequest) -> Exchange {
 
 #[tokio::test]
 async fn herma_sends_only_what_the_official_client_sends() {
-    let honcho = FakeHoncho::start().await;
-    let url = honcho.base_url();
-    let settings = [("HERMA_MEMORY__PROVIDER", "honcho"), ("HERMA_MEMORY__BASE_URL", url.as_str())];
-    let gateway = TestGateway::with_settings(&settings).await;
-    gateway.upstream.otherwise(|_| Reply::text("I see."));
-    let say = async |session: &str, text: &str| {
-        let client = gateway.client().header(SESSION_KEY, "ann").header(SESSION_ID, session);
-        client.post_json(CHAT, &chat(&[user(text)])).await.expect(200);
-    };
-    say("first", "My dog is called Bello.").await;
-    honcho.until_messages(2).await;
+    let memory = Memory::start().await;
+    let (gateway, honcho) = (&memory.gateway, &memory.honcho);
+    memory.say("ann", "first", "My dog is called Bello.").await;
+    memory.until_nothing_waits().await;
     honcho.be(Mood::LosesAnswers);
-    say("second", "What is my dog called?").await;
+    memory.say("ann", "second", "What is my dog called?").await;
     honcho.until_messages(4).await;
     honcho.be(Mood::Right);
-    honcho.until_more_requests(1).await;
+    memory.until_nothing_waits().await;
     gateway.client().delete("/api/sessions/first").await.expect(200);
-    honcho.until_more_requests(4).await;
+    memory.until_nothing_waits().await;
     gateway.client().delete("/api/session-keys/ann").await.expect(200);
-    honcho.until_more_requests(4).await;
+    memory.until_nothing_waits().await;
     let recorded = recording();
     let mut seen = BTreeSet::new();
     for request in honcho.requests() {

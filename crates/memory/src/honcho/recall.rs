@@ -9,7 +9,6 @@ use reqwest::Method;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::HonchoSettings;
 use super::client::{HonchoClient, HonchoError, Request};
 use super::names::Names;
 use crate::provider::{RecallRequest, Recollection, Speaker};
@@ -54,10 +53,9 @@ struct PeerContext {
     peer_card: Option<Vec<String>>,
 }
 
-/// Asks both at the same time. What is erased here but not there is left out.
-pub(super) async fn recall(
+/// The person's messages that fit. Those of conversations that are erased here but not there are left out.
+pub(super) async fn said(
     client: &HonchoClient,
-    settings: &HonchoSettings,
     names: &Names,
     erased: &ErasedNotDelivered,
     request: &RecallRequest,
@@ -66,36 +64,32 @@ pub(super) async fn recall(
     if erased.everything || query.is_empty() {
         return Ok(Vec::new());
     }
-    // A conclusion does not say from which conversations it comes.
-    let wants_facts = settings.facts && erased.conversations.is_empty();
-    let facts = async { if wants_facts { concluded(client, names, &query).await } else { Ok(Vec::new()) } };
-    let said = async { if settings.passages { said(client, names, &query).await } else { Ok(Vec::new()) } };
-    let (facts, said) = tokio::try_join!(facts, said)?;
-    let asked = words::asked_words(&request.text);
-    let mut known = HashSet::new();
-    let said = said.into_iter().filter(|found| is_news(found, names, erased, request));
-    let said = said.filter(|found| known.insert(fold(found.content.trim())));
-    Ok(facts.into_iter().chain(said.map(|found| recollection(found, names, &asked))).collect())
-}
-
-/// The person's message without punctuation: Honcho compares texts with punctuation as they are.
-fn query(text: &str) -> String {
-    let spaced: String =
-        text.chars().take(LONGEST_QUERY).map(|letter| if letter.is_alphanumeric() { letter } else { ' ' }).collect();
-    spaced.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-async fn said(client: &HonchoClient, names: &Names, query: &str) -> Result<Vec<FoundMessage>, HonchoError> {
     let (resource, name) = match names.shared_session() {
         Some(session) => ("sessions", session),
         None => ("peers", names.peer.as_str()),
     };
     let path = ["workspaces", &names.workspace, resource, name, "search"];
     let asked = client.ask(Request::post(&path, json!({ "query": query, "limit": MESSAGES }))).await;
-    none_if_not_found(asked)
+    let found: Vec<FoundMessage> = none_if_not_found(asked)?;
+    let asked = words::asked_words(&request.text);
+    let mut known = HashSet::new();
+    let news = found.into_iter().filter(|found| is_news(found, names, erased, request));
+    let news = news.filter(|found| known.insert(fold(found.content.trim())));
+    Ok(news.map(|found| recollection(found, names, &asked)).collect())
 }
 
-async fn concluded(client: &HonchoClient, names: &Names, query: &str) -> Result<Vec<Recollection>, HonchoError> {
+/// What Honcho concluded about the person. Nothing while an erasure is not delivered, because a conclusion does not say
+/// from which conversations it comes.
+pub(super) async fn concluded(
+    client: &HonchoClient,
+    names: &Names,
+    erased: &ErasedNotDelivered,
+    request: &RecallRequest,
+) -> Result<Vec<Recollection>, HonchoError> {
+    let query = query(&request.text);
+    if *erased != ErasedNotDelivered::default() || query.is_empty() {
+        return Ok(Vec::new());
+    }
     let path = ["workspaces", &names.workspace, "peers", &names.peer, "context"];
     let request = Request::new(Method::GET, &path)
         .with("search_query", query)
@@ -106,6 +100,13 @@ async fn concluded(client: &HonchoClient, names: &Names, query: &str) -> Result<
     let representation = context.representation.unwrap_or_default();
     let lines = card.iter().map(String::as_str).chain(representation.lines());
     Ok(lines.filter_map(conclusion).take(CONCLUSIONS * 2).collect())
+}
+
+/// The person's message without punctuation: Honcho compares texts with punctuation as they are.
+fn query(text: &str) -> String {
+    let spaced: String =
+        text.chars().take(LONGEST_QUERY).map(|letter| if letter.is_alphanumeric() { letter } else { ' ' }).collect();
+    spaced.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Nothing is known of a workspace or a peer before it is told something.

@@ -151,12 +151,6 @@ impl FakeHoncho {
         self.messages()
     }
 
-    /// Waits until this many more requests have come. Cancel-safe.
-    pub async fn until_more_requests(&self, count: usize) {
-        let wanted = self.shared.lock().requests.len() + count;
-        self.until(&format!("{wanted} requests"), |contents| contents.requests.len() >= wanted).await;
-    }
-
     async fn until(&self, what: &str, holds: impl Fn(&Contents) -> bool) {
         let mut arrived = self.shared.arrived.subscribe();
         let waited = tokio::time::timeout(PATIENCE, async {
