@@ -23,6 +23,8 @@ const LONGEST_DELIVERY: Duration = Delivery::LEASE.saturating_sub(Duration::from
 /// The first and the longest pause after a failure. It doubles in between.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5 * 60);
+/// The longest pause while the provider works on something.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// The longest pause of the whole process, after which it tries whether the provider is back.
 const LONGEST_BREAK: Duration = Duration::from_secs(30);
 
@@ -150,7 +152,9 @@ impl Outbox {
                         tracing::warn!(problem = message, "the memory provider refuses what it is told");
                         (DeliveryOutcome::Refused(now.plus(LONGEST_PAUSE), message), ProviderState::Up)
                     }
-                    DeliveryProblem::NotYet(_) => (DeliveryOutcome::Later(now.plus(pause), message), ProviderState::Up),
+                    DeliveryProblem::NotYet(_) => {
+                        (DeliveryOutcome::Later(now.plus(pause.min(LONGEST_WAIT)), message), ProviderState::Up)
+                    }
                 }
             }
         };

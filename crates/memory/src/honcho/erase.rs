@@ -35,6 +35,12 @@ struct Conclusion {
     session_id: Option<String>,
 }
 
+/// What Honcho sums up about a peer.
+#[derive(Debug, Deserialize)]
+struct Card {
+    peer_card: Option<Vec<String>>,
+}
+
 /// A row of which only the number counts.
 #[derive(Debug, Deserialize)]
 struct Anything {}
@@ -74,13 +80,18 @@ pub(super) async fn key(client: &HonchoClient, names: &Names) -> Result<Delivere
     if is_any_left { Err(not_yet()) } else { Ok(Delivered::Done) }
 }
 
-/// Forgets a tenant with its workspace. Honcho wants its sessions to be deleted first.
+/// Forgets a tenant with its workspace. Honcho wants its sessions to be deleted first. It is done when there are no
+/// sessions and no peers: a workspace that is gone may still be answered from a cache.
 pub(super) async fn tenant(client: &HonchoClient, workspace: &str) -> Result<Delivered, DeliveryProblem> {
-    for session in rows::<Session>(client, &["workspaces", workspace, "sessions", "list"], json!({})).await? {
+    let sessions = rows::<Session>(client, &["workspaces", workspace, "sessions", "list"], json!({})).await?;
+    let peers = rows::<Anything>(client, &["workspaces", workspace, "peers", "list"], json!({})).await?;
+    if sessions.is_empty() && peers.is_empty() {
+        return Ok(Delivered::Done);
+    }
+    for session in sessions {
         delete(client, &["workspaces", workspace, "sessions", &session.id]).await?;
     }
-    match client.tell(Request::new(Method::DELETE, &["workspaces", workspace])).await {
-        Err(error) if error.is_not_found() => Ok(Delivered::Done),
+    match delete(client, &["workspaces", workspace]).await {
         Ok(()) | Err(HonchoError::Status { status: CONFLICT, .. }) => Err(not_yet()),
         Err(error) => Err(error.into()),
     }
@@ -114,12 +125,16 @@ async fn forget_conclusions(
             delete(client, &["workspaces", &names.workspace, "conclusions", &conclusion.id]).await?;
         }
     }
+    // Honcho would make a peer whose card is set, so a card is emptied only if it has something.
     let path = ["workspaces", &names.workspace, "peers", &names.peer, "card"];
-    let emptied = client.tell(Request::post(&path, json!({ "peer_card": [] })).by(Method::PUT)).await;
-    match emptied {
-        Err(error) if !error.is_not_found() => Err(error),
-        Ok(()) | Err(_) => Ok(()),
+    let card = match client.ask::<Card>(Request::new(Method::GET, &path)).await {
+        Err(error) if error.is_not_found() => return Ok(()),
+        other => other?,
+    };
+    if card.peer_card.is_none_or(|lines| lines.is_empty()) {
+        return Ok(());
     }
+    client.tell(Request::post(&path, json!({ "peer_card": [] })).by(Method::PUT)).await
 }
 
 /// All rows of a list, as far as one attempt reads. Empty if there is no such thing.

@@ -15,6 +15,8 @@ pub(super) struct Contents {
     pub(super) messages: Vec<HonchoMessage>,
     pub(super) conclusions: Vec<(String, String)>,
     workspaces: BTreeSet<String>,
+    /// By workspace. Only the deletion of a workspace removes peers.
+    peers: BTreeSet<(String, String)>,
     /// By workspace and name: the peers, and whether the session is active.
     sessions: BTreeMap<(String, String), (BTreeSet<String>, bool)>,
 }
@@ -63,6 +65,12 @@ impl Contents {
             ("POST", [workspace, "peers", peer, "sessions"]) => page(self.sessions_of(workspace, Some(*peer))),
             ("GET", [workspace, "peers", peer, "context"]) => self.context(workspace, peer),
             ("PUT", [workspace, "peers", _, "card"]) if self.workspaces.contains(*workspace) => (200, body.clone()),
+            ("GET", [workspace, "peers", peer, "card"]) if self.peers_of(workspace).any(|known| known == *peer) => {
+                (200, json!({ "peer_card": ["Name: Ann"] }))
+            }
+            ("POST", [workspace, "peers", "list"]) => {
+                page(self.peers_of(workspace).map(|peer| json!({ "id": peer })).collect())
+            }
             ("POST", [_, "conclusions", "list"]) => page(Vec::new()),
             _ => not_found(),
         }
@@ -83,9 +91,17 @@ impl Contents {
         if !*active {
             return not_found();
         }
-        peers.extend(body["peers"].as_object().into_iter().flat_map(|peers| peers.keys().cloned()));
+        let named: Vec<String> =
+            body["peers"].as_object().into_iter().flat_map(|peers| peers.keys().cloned()).collect();
+        peers.extend(named.iter().cloned());
+        self.peers.extend(named.into_iter().map(|peer| (workspace.to_owned(), peer)));
         self.workspaces.insert(workspace.to_owned());
         (201, json!({ "id": body["id"], "is_active": true }))
+    }
+
+    fn peers_of<'a>(&'a self, workspace: &str) -> impl Iterator<Item = &'a str> {
+        let workspace = workspace.to_owned();
+        self.peers.iter().filter(move |(of, _)| *of == workspace).map(|(_, peer)| peer.as_str())
     }
 
     fn sessions_of(&self, workspace: &str, peer: Option<&str>) -> Vec<Value> {
@@ -115,6 +131,7 @@ impl Contents {
             return (409, json!({ "detail": "active sessions" }));
         }
         self.workspaces.remove(workspace);
+        self.peers.retain(|(of, _)| of != workspace);
         (202, json!({ "message": "Workspace deletion accepted" }))
     }
 
