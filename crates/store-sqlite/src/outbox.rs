@@ -34,7 +34,8 @@ pub(crate) fn record(connection: &Connection, lease: Lease, session_key: &str, n
         .translated()?;
     connection
         .prepare_cached(
-            "INSERT INTO outbox (scope_pk, task, turn_pk, conversation_pk, created_at) VALUES (?1, 'record', ?2, ?3, ?4)",
+            "INSERT INTO outbox (scope_pk, task, turn_pk, conversation_pk, created_at)
+             VALUES (?1, 'record', ?2, ?3, ?4)",
         )
         .and_then(|mut insert| insert.execute([scope, lease.turn, lease.conversation, now.0]))
         .map(drop)

@@ -69,8 +69,8 @@ use crate::usage::Spent;
 ///   messages.
 /// - **Search is complete.** [`Store::search`] finds a message as soon as it is written, and never a deleted one.
 /// - **Memory stays with its key.** [`Store::remember`] finds nothing about another session key or of another tenant.
-/// - **What was said is handed over with its answer.** After [`Store::use_outbox`], the transaction that ends a completed
-///   turn also writes its row of the outbox. What is erased is not delivered, and its erasure is.
+/// - **What was said is handed over with its answer.** After [`Store::use_outbox`], the transaction that ends a
+///   completed turn also writes its row of the outbox. What is erased is not delivered, and its erasure is.
 /// - **Dead owners are found at once.** If the process of a running turn has died, the next admission takes the lease
 ///   over and records the turn as interrupted.
 /// - **A parked turn belongs to no process.** It stays the running turn of its conversation, through the end of every

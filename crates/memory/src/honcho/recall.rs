@@ -195,8 +195,8 @@ mod tests {
     #[test]
     fn conclusions_are_lines_with_their_dates() {
         let representation = "## Explicit Observations\n\n[2026-11-18 10:00:00] Ann has a dog\n\n\
-                              ## Deductive Observations\n\n[2026-11-17 09:00:00] Ann likes animals\n   Premises:\n   - Ann \
-                              has a dog\n\n- a line without a date\n";
+                              ## Deductive Observations\n\n[2026-11-17 09:00:00] Ann likes animals\n\
+                              \x20  Premises:\n\x20  - Ann has a dog\n\n- a line without a date\n";
         let found: Vec<_> = representation.lines().filter_map(conclusion).collect();
         let texts: Vec<_> = found.iter().map(|one| one.text.as_str()).collect();
         assert_eq!(texts, ["Ann has a dog", "Ann likes animals", "a line without a date"]);
