@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use herma_memory::MemoryProvider;
 use herma_model::{Principal, TenantId, TurnId};
 use herma_store::{Store, StoreError};
 use herma_telemetry::{Span, SpanKind};
@@ -23,7 +22,8 @@ use crate::error::{Conflict, GatewayError, Missing};
 use crate::follow::{Followed, Follower};
 use crate::live::{LiveTurn, LiveTurns};
 use crate::log::{TurnEvent, TurnLog};
-use crate::memory::Memories;
+use crate::memory::handing_over::{self, Delivering};
+use crate::memory::{Memories, Remembering};
 use crate::models::{ModelServers, OfferedModels, ResolvedModel};
 use crate::readiness::Readiness;
 use crate::request::{ConversationRef, TurnHandle, TurnRequest};
@@ -57,8 +57,9 @@ pub struct Gateway {
     /// The MCP servers.
     pub(crate) toolbox: Arc<Toolbox>,
     pub(crate) lent_tools: LentTools,
-    /// What is asked for what is remembered. `None` if memory is off.
-    pub(crate) memory: Option<Arc<dyn MemoryProvider>>,
+    /// Who remembers.
+    pub(crate) memory: Remembering,
+    _delivering: Option<Delivering>,
     places: Arc<Semaphore>,
     key_turns: Arc<KeyTurns>,
     draining: AtomicBool,
@@ -67,6 +68,7 @@ pub struct Gateway {
 impl Gateway {
     /// Makes a gateway and starts its background tasks. Must be called inside a Tokio runtime.
     pub fn start(store: Arc<dyn Store>, servers: ModelServers, settings: Settings) -> Arc<Self> {
+        let memory = settings.memory.remembering(&store);
         let gateway = Arc::new(Self {
             cache: HistoryCache::new(settings.cache_bytes),
             compactor: Compactor::of(&servers),
@@ -78,7 +80,8 @@ impl Gateway {
             counters: Counters::default(),
             toolbox: Toolbox::new(settings.tools.servers.clone()),
             lent_tools: LentTools::default(),
-            memory: settings.memory.provider(&store),
+            _delivering: handing_over::start(&memory),
+            memory,
             places: Arc::new(Semaphore::new(settings.max_live_turns)),
             key_turns: Arc::default(),
             draining: AtomicBool::new(false),

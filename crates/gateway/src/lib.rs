@@ -67,7 +67,7 @@ pub use counters::Counters;
 pub use error::{Conflict, Field, GatewayError, InvalidRequest, KeyProblem, Missing, UndoProblem};
 pub use gateway::Gateway;
 pub use log::{AnswerForm, Finished, Progress, SessionView, TurnEvent};
-pub use memory::{Memories, MemorySettings, ProviderSettings, RecallLimits};
+pub use memory::{HonchoSettings, Memories, MemoryApiKey, MemorySettings, ProviderSettings, RecallLimits};
 pub use mint::now;
 pub use pass_on::{NotPassedOn, PassedOn};
 pub use request::{

@@ -355,6 +355,7 @@ impl Run<'_> {
         self.gateway.counters.committed(began.elapsed());
         if committed.is_ok() {
             guard.is_over();
+            self.gateway.note_commit();
         }
         committed
     }

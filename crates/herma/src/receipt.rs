@@ -52,7 +52,10 @@ fn words(receipt: &ErasureReceipt, what: &str) -> Vec<String> {
     }
     lines.push(match receipt.pending {
         0 => "no file has the text any more".to_owned(),
-        _ => format!("files may still have the text for a moment; GET /api/erasures/{} tells", receipt.id),
+        _ => format!(
+            "files or an outside memory provider may still have the text for a while; GET /api/erasures/{} tells",
+            receipt.id
+        ),
     });
     lines
 }

@@ -29,6 +29,11 @@ struct OutcomeLabels {
     outcome: &'static str,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct TaskLabels {
+    task: &'static str,
+}
+
 /// The metrics of HTTP, and those of the gateway.
 pub(crate) struct Metrics {
     registry: Registry,
@@ -43,6 +48,8 @@ pub(crate) struct Metrics {
     titles_asked: Family<OutcomeLabels, Counter>,
     title_input_tokens: Counter,
     title_output_tokens: Counter,
+    memory_waiting: Family<TaskLabels, Gauge>,
+    memory_dropped: Counter,
     uptime_seconds: Gauge<f64, AtomicU64>,
 }
 
@@ -62,6 +69,8 @@ impl Metrics {
             titles_asked: Family::default(),
             title_input_tokens: Counter::default(),
             title_output_tokens: Counter::default(),
+            memory_waiting: Family::default(),
+            memory_dropped: Counter::default(),
             uptime_seconds: Gauge::default(),
         };
         metrics.registered(counters)
@@ -82,6 +91,10 @@ impl Metrics {
         registry.register("spans_exported", "Spans that the collector took", self.spans_exported.clone());
         registry.register("spans_dropped", "Spans that were lost", self.spans_dropped.clone());
         registry.register("websockets", "WebSockets that are open", self.websockets.clone());
+        let waiting = "What an outside memory provider has still to be told, of all processes";
+        registry.register("memory_waiting", waiting, self.memory_waiting.clone());
+        let dropped = "Turns that an outside memory provider was not told";
+        registry.register("memory_dropped", dropped, self.memory_dropped.clone());
         registry.register("uptime_seconds", "Time since the server was started", self.uptime_seconds.clone());
         self
     }
@@ -109,6 +122,12 @@ impl Metrics {
         set(&self.spans_exported, exported);
         set(&self.spans_dropped, dropped);
         self.uptime_seconds.set(uptime);
+        let backlog = gateway.memory_backlog().await.ok().flatten().unwrap_or_default();
+        for (task, count) in [("record", backlog.turns), ("erase", backlog.erasures)] {
+            let waiting = i64::try_from(count).unwrap_or(i64::MAX);
+            self.memory_waiting.get_or_create(&TaskLabels { task }).set(waiting);
+        }
+        set(&self.memory_dropped, backlog.dropped);
         let mut text = String::new();
         if encode(&mut text, &self.registry).is_err() {
             tracing::error!("the metrics could not be written");

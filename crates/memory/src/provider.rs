@@ -35,6 +35,13 @@ pub struct Recollection {
     pub memory: Option<MemoryId>,
 }
 
+impl Recollection {
+    /// Whether an outside provider concluded it, without saying from which conversations.
+    pub(crate) const fn is_derived(&self) -> bool {
+        self.conversation.is_none() && self.memory.is_none()
+    }
+}
+
 /// Who said something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Speaker {
@@ -59,6 +66,9 @@ pub enum MemoryError {
     /// The store failed.
     #[error("{0}")]
     Store(#[from] herma_store::StoreError),
+    /// An outside provider did not answer, or its answer cannot be used. Says nothing that was asked or answered.
+    #[error("{0}")]
+    Outside(String),
 }
 
 /// Remembers what was said under session keys, for all tenants.
@@ -66,6 +76,11 @@ pub enum MemoryError {
 pub trait MemoryProvider: Send + Sync + 'static {
     /// Its name, for the log.
     fn name(&self) -> &'static str;
+
+    /// Providers that are asked at the same time. What one of them finds is recalled even if others are late or fail.
+    fn beside(&self) -> Vec<&dyn MemoryProvider> {
+        Vec::new()
+    }
 
     /// What is remembered that fits to what the person says, best first. Nothing of another tenant or another session
     /// key, and nothing that the conversation still shows.

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use herma_model::{Recall, RecallStatus};
 
 use crate::block::{self, Block};
-use crate::provider::{MemoryProvider, RecallRequest};
+use crate::provider::{MemoryProvider, RecallRequest, Recollection};
 
 /// How much may be recalled, and how long that may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,36 +18,54 @@ pub struct RecallLimits {
     pub timeout: Duration,
 }
 
-/// What is recalled into a turn. A provider that is late or fails leads to a recall without a block. Cancel-safe.
+/// What is recalled into a turn. If a provider is late or fails, the status says so, and the block has what the others
+/// have found. Cancel-safe.
 pub async fn recall(
     provider: &dyn MemoryProvider,
     request: &RecallRequest,
     limits: RecallLimits,
     recorded: bool,
 ) -> Recall {
-    let without = |status| Recall::without_block(status, recorded);
-    let found = match tokio::time::timeout(limits.timeout, provider.recall(request)).await {
-        Err(_) => {
-            tracing::warn!(provider = provider.name(), "memory was not recalled in time; the turn goes on without it");
-            return without(RecallStatus::Late);
+    let asked = std::iter::once(provider).chain(provider.beside());
+    let (mut all, mut trouble) = (Vec::new(), None);
+    for found in join_all(asked.map(|one| found_in_time(one, request, limits.timeout))).await {
+        match found {
+            Ok(found) => all.extend(found),
+            Err(status) => trouble = trouble.or(Some(status)),
         }
-        Ok(Err(error)) => {
-            tracing::warn!(provider = provider.name(), %error, "memory was not recalled; the turn goes on without it");
-            return without(RecallStatus::Failed);
-        }
-        Ok(Ok(found)) => found,
-    };
+    }
     let budget = usize::try_from(limits.budget).unwrap_or(usize::MAX);
-    let Some(Block { text, used }) = block::block(found, budget) else { return without(RecallStatus::Nothing) };
+    let Some(Block { text, used }) = block::block(all, budget) else {
+        return Recall::without_block(trouble.unwrap_or(RecallStatus::Nothing), recorded);
+    };
     let mut conversations: Vec<_> = used.iter().filter_map(|one| one.conversation).collect();
     conversations.sort_unstable();
     conversations.dedup();
     Recall {
-        status: RecallStatus::Recalled,
+        status: trouble.unwrap_or(RecallStatus::Recalled),
         recorded,
         block: Some(Arc::from(text)),
         conversations,
         memories: used.iter().filter_map(|one| one.memory).collect(),
+        derived: used.iter().any(Recollection::is_derived),
+    }
+}
+
+async fn found_in_time(
+    provider: &dyn MemoryProvider,
+    request: &RecallRequest,
+    limit: Duration,
+) -> Result<Vec<Recollection>, RecallStatus> {
+    match tokio::time::timeout(limit, provider.recall(request)).await {
+        Err(_) => {
+            tracing::warn!(provider = provider.name(), "memory was not recalled in time; the turn goes on without it");
+            Err(RecallStatus::Late)
+        }
+        Ok(Err(error)) => {
+            tracing::warn!(provider = provider.name(), %error, "memory was not recalled; the turn goes on without it");
+            Err(RecallStatus::Failed)
+        }
+        Ok(Ok(found)) => Ok(found),
     }
 }
 
@@ -58,7 +77,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::provider::{MemoryError, Recollection, Speaker};
+    use crate::provider::{MemoryError, Speaker};
 
     /// A provider that is slow, down, or says too much.
     enum Fake {
@@ -95,6 +114,10 @@ mod tests {
     }
 
     async fn recalled(provider: Fake) -> Recall {
+        recall_with(&provider).await
+    }
+
+    async fn recall_with(provider: &dyn MemoryProvider) -> Recall {
         let request = RecallRequest {
             tenant: TenantId(1),
             session_key: SessionKey::parse("ann").unwrap(),
@@ -102,7 +125,7 @@ mod tests {
             shown: Shown { conversation: ConversationId::from_uuid(Uuid::nil()), hidden_through: None },
             inherited: Vec::new(),
         };
-        recall(&provider, &request, RecallLimits { budget: 800, timeout: Duration::from_millis(500) }, true).await
+        recall(provider, &request, RecallLimits { budget: 800, timeout: Duration::from_millis(500) }, true).await
     }
 
     #[tokio::test(start_paused = true)]
@@ -112,6 +135,37 @@ mod tests {
         {
             assert_eq!(recalled(provider).await, Recall::without_block(status, true));
         }
+    }
+
+    /// A provider that is late, beside one that is not.
+    struct Both(Fake, Fake);
+
+    #[async_trait]
+    impl MemoryProvider for Both {
+        fn name(&self) -> &'static str {
+            "both"
+        }
+
+        fn beside(&self) -> Vec<&dyn MemoryProvider> {
+            vec![&self.1]
+        }
+
+        async fn recall(&self, request: &RecallRequest) -> Result<Vec<Recollection>, MemoryError> {
+            self.0.recall(request).await
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_others_find_is_recalled_though_one_is_late_and_the_status_says_so() {
+        for (both, status) in [
+            (Both(Fake::Slow, Fake::Huge), RecallStatus::Late),
+            (Both(Fake::Huge, Fake::Down), RecallStatus::Failed),
+            (Both(Fake::Huge, Fake::Empty), RecallStatus::Recalled),
+        ] {
+            let recall = recall_with(&both).await;
+            assert!(recall.status == status && recall.block.is_some(), "{recall:?}");
+        }
+        assert_eq!(recall_with(&Both(Fake::Empty, Fake::Slow)).await.block, None);
     }
 
     #[tokio::test(start_paused = true)]

@@ -71,11 +71,13 @@ pub struct Recall {
     pub conversations: Vec<ConversationId>,
     /// The facts that the block quotes.
     pub memories: Vec<MemoryId>,
+    /// Whether the block has what an outside provider concluded, without saying from which conversations.
+    pub derived: bool,
 }
 
 impl Recall {
     /// A recall without a block.
     pub const fn without_block(status: RecallStatus, recorded: bool) -> Self {
-        Self { status, recorded, block: None, conversations: Vec::new(), memories: Vec::new() }
+        Self { status, recorded, block: None, conversations: Vec::new(), memories: Vec::new(), derived: false }
     }
 }

@@ -17,10 +17,22 @@ use crate::instance::Instance;
 use crate::rows::ConversationState;
 use crate::tables::{self, TurnColumns, insert_message};
 use crate::takeover::clear_journal;
-use crate::{admissions, approvals, recalls, rows, title};
+use crate::{admissions, approvals, outbox, recalls, rows, title};
+
+/// Whether what was said is handed over to an outside memory provider.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HandOver {
+    Yes,
+    No,
+}
 
 /// Writes the turn's outcome and frees the lease, or changes nothing.
-pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &Commit) -> StoreResult<Committed> {
+pub(crate) fn commit(
+    connection: &Connection,
+    instance: &mut Instance,
+    commit: &Commit,
+    hand_over: HandOver,
+) -> StoreResult<Committed> {
     let lease = commit.lease;
     let added = match &commit.outcome {
         TurnOutcome::Completed { messages, .. } => messages.as_slice(),
@@ -42,7 +54,7 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
         }
     };
     let history = commit.history.map(|end| HistoryColumns::of(lease.tenant, held.session_key.as_deref(), end));
-    let LeasedConversation { session, seq, version, changes, .. } = held;
+    let LeasedConversation { session, seq, version, changes, session_key, .. } = held;
     let last_seq = seq + added.len() as i64 - 1;
     let is_answer = match &commit.outcome {
         TurnOutcome::Completed { messages, .. } => !messages.is_empty() || has_appended(connection, lease.turn)?,
@@ -101,6 +113,9 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
     }
     if let Some(recall) = &commit.recall {
         recalls::write(connection, lease, recall)?;
+    }
+    if let (HandOver::Yes, true, Some(key)) = (hand_over, is_answer, &session_key) {
+        outbox::record(connection, lease, key, commit.now)?;
     }
     instance.end(lease);
     if let Some(AdmittedTurn { state, name: Some(name), resolution, .. }) = admitted {

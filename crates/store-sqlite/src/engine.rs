@@ -36,6 +36,8 @@ pub struct SqliteStore {
     synced_events: AtomicI64,
     renewals: Arc<Renewals>,
     delivered: Delivered,
+    /// Whether commits hand over what was said to the outbox.
+    uses_outbox: AtomicBool,
     stop: Arc<AtomicBool>,
     /// Writer, sync and, last, maintenance.
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -91,6 +93,7 @@ impl SqliteStore {
             synced_events: AtomicI64::new(0),
             renewals,
             delivered: Delivered::default(),
+            uses_outbox: AtomicBool::new(false),
             stop,
             threads: Mutex::new(threads),
         })

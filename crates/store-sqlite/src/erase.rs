@@ -17,7 +17,7 @@ pub(crate) mod steps;
 use std::sync::Arc;
 
 use herma_model::alias::Namespace;
-use herma_model::{Alias, ConversationEvent, ConversationId, SessionKey, StopKind, Timestamp, TurnId};
+use herma_model::{Alias, ConversationEvent, ConversationId, ErasureId, SessionKey, StopKind, Timestamp, TurnId};
 use herma_store::{Children, Facts, Removed, Scope};
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -25,7 +25,7 @@ use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
 use crate::lineage::{END, Segment};
 use crate::park::end_parked;
-use crate::{events, grants, memories, parent, queue, recalls, rows, snapshot, takeover};
+use crate::{events, grants, memories, outbox, parent, queue, recalls, rows, snapshot, takeover};
 
 /// What a conversation's name leads to for an erasure.
 pub(crate) enum Found {
@@ -102,6 +102,8 @@ pub(crate) struct Manner<'a> {
     pub(crate) as_key: Option<&'a SessionKey>,
     /// What becomes of the facts that come from it.
     pub(crate) facts: Facts,
+    /// The receipt, if an outside memory provider is told of each conversation.
+    pub(crate) receipt: Option<ErasureId>,
 }
 
 /// Deletes a conversation, except what branches inherit. Also deletes the deleted sources that only it still needed. A
@@ -129,6 +131,7 @@ pub(crate) fn erase(
         Facts::Keep => memories::leave_conversation(connection, conversation)?,
     }
     recalls::forget_conversation(connection, conversation)?;
+    outbox::erasures::conversation(connection, conversation, how.receipt, now)?;
     let mut next = Some(conversation);
     while let Some(conversation) = next {
         let source = Segment::inherited(connection, conversation)?.map(|source| source.conversation);

@@ -294,6 +294,18 @@ impl Instance {
         Ok(is_silent || self.lock_is_free(&name))
     }
 
+    /// Whether another process has ended. This process has not.
+    pub(crate) fn has_ended(&self, connection: &Connection, owner: i64) -> StoreResult<bool> {
+        if self.registered_key() == Some(owner) {
+            return Ok(false);
+        }
+        let name: Option<String> = connection
+            .prepare_cached("SELECT name FROM instances WHERE pk = ?1")
+            .and_then(|mut select| select.query_row([owner], |row| row.get(0)).optional())
+            .translated()?;
+        Ok(name.is_none_or(|name| self.lock_is_free(&name)))
+    }
+
     fn lock(&self, name: &str) -> std::io::Result<(PathBuf, File)> {
         fs::create_dir_all(&self.directory)?;
         let path = self.directory.join(name);

@@ -47,6 +47,7 @@ mod messages;
 mod migrations;
 mod notices;
 mod open;
+mod outbox;
 mod parent;
 mod park;
 mod pins;

@@ -10,6 +10,9 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::failure::{StoreResult, Translate};
 use crate::rows;
 
+/// The source of what an outside provider concluded from conversations that it does not name.
+pub(crate) const DERIVED: &str = "derived";
+
 /// Writes what memory did for a turn. An earlier attempt's row is replaced.
 pub(crate) fn write(connection: &Connection, lease: Lease, recall: &Recall) -> StoreResult<()> {
     let sources = recall.block.as_ref().map(|_| sources(recall));
@@ -35,7 +38,9 @@ pub(crate) fn write(connection: &Connection, lease: Lease, recall: &Recall) -> S
 /// The ids of what a block quotes.
 fn sources(recall: &Recall) -> String {
     let conversations = recall.conversations.iter().map(ToString::to_string);
-    conversations.chain(recall.memories.iter().map(ToString::to_string)).collect::<Vec<_>>().join(" ")
+    let memories = recall.memories.iter().map(ToString::to_string);
+    let derived = recall.derived.then(|| DERIVED.to_owned());
+    conversations.chain(memories).chain(derived).collect::<Vec<_>>().join(" ")
 }
 
 /// What memory did for a turn. `None` if no session key was in force.
@@ -60,6 +65,7 @@ pub(crate) fn of_turn(connection: &Connection, turn: TurnId) -> StoreResult<Opti
     Ok(Some(Recall {
         conversations: sources.split(' ').filter_map(|id| id.parse().ok()).collect(),
         memories: sources.split(' ').filter_map(|id| id.parse().ok()).collect(),
+        derived: sources.split(' ').any(|source| source == DERIVED),
         ..recall
     }))
 }

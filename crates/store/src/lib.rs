@@ -20,6 +20,7 @@ pub mod list;
 pub mod listing;
 pub mod memories;
 mod notices;
+pub mod outbox;
 mod receipt;
 pub mod rewrite;
 pub mod search;
@@ -59,6 +60,9 @@ pub use list::{Archived, Cursor, InvalidCursor, ListFilter, ListOrder, ListView,
 pub use listing::{ConversationRow, Entry, MessagePage, MessageRange, Order, Pin};
 pub use memories::{MemoryFilter, MemoryPage, MemoryQuery, NewMemory, Passage, Remembered, Shown};
 pub use notices::{Notice, Subscription};
+pub use outbox::{
+    Backlog, Delivery, DeliveryClaim, DeliveryOutcome, DeliveryTask, ErasedNotDelivered, RecordedMessage, RecordedTurn,
+};
 pub use receipt::{Receipt, ReceiptSender, receipt};
 pub use rewrite::{Rewrite, RewriteOutcome};
 pub use search::{Grouping, Hit, HitMessage, Search, SearchCursor, SearchFilter, SearchPage};

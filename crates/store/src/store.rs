@@ -32,6 +32,7 @@ use crate::list::{ListFilter, Page};
 use crate::listing::{ConversationRow, MessagePage, MessageRange, Pin};
 use crate::memories::{MemoryFilter, MemoryPage, MemoryQuery, NewMemory, Remembered};
 use crate::notices::{Notice, Subscription};
+use crate::outbox::{Backlog, Delivery, DeliveryClaim, DeliveryOutcome, ErasedNotDelivered};
 use crate::receipt::Receipt;
 use crate::rewrite::{Rewrite, RewriteOutcome};
 use crate::search::{Search, SearchPage};
@@ -68,6 +69,8 @@ use crate::usage::Spent;
 ///   messages.
 /// - **Search is complete.** [`Store::search`] finds a message as soon as it is written, and never a deleted one.
 /// - **Memory stays with its key.** [`Store::remember`] finds nothing about another session key or of another tenant.
+/// - **What was said is handed over with its answer.** After [`Store::use_outbox`], the transaction that ends a
+///   completed turn also writes its row of the outbox. What is erased is not delivered, and its erasure is.
 /// - **Dead owners are found at once.** If the process of a running turn has died, the next admission takes the lease
 ///   over and records the turn as interrupted.
 /// - **A parked turn belongs to no process.** It stays the running turn of its conversation, through the end of every
@@ -413,6 +416,34 @@ pub trait Store: Send + Sync + 'static {
     /// Finds what is remembered about a session key. Messages are found when they are indexed, which is soon after the
     /// turn's end. Never reads all messages or all facts.
     async fn remember(&self, query: MemoryQuery) -> Result<Remembered, StoreError>;
+
+    /// From now on the commits of this process hand over what was said to the outbox, if the turn is recorded.
+    fn use_outbox(&self);
+
+    /// A random name of this store, which never changes.
+    async fn store_name(&self) -> Result<Arc<str>, StoreError>;
+
+    /// Takes the next delivery that is due. `None` if there is none. No other process gets a delivery about the same
+    /// key until this one is settled, its lease ends, or this process dies. Durable when it returns.
+    async fn next_delivery(&self, now: Timestamp) -> Result<Option<Delivery>, StoreError>;
+
+    /// Reports how a delivery ended; `false`, without any change, if its lease was lost. Durable when it returns.
+    async fn settle_delivery(
+        &self,
+        claim: DeliveryClaim,
+        outcome: DeliveryOutcome,
+        now: Timestamp,
+    ) -> Result<bool, StoreError>;
+
+    /// What waits in the outbox, of all tenants.
+    async fn backlog(&self) -> Result<Backlog, StoreError>;
+
+    /// What the provider may still know about a session key, although it is erased here.
+    async fn erased_not_delivered(
+        &self,
+        tenant: TenantId,
+        session_key: &SessionKey,
+    ) -> Result<ErasedNotDelivered, StoreError>;
 
     /// Deletes a message, or replaces it by what is left of it. Durable when it returns. Summaries cannot be rewritten,
     /// and a summary keeps what it says about the message.

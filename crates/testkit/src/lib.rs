@@ -7,6 +7,7 @@
 //! - [`response_stream`]: checks the rules that every stream of a response must follow;
 //! - [`gate`]: lets a test delay an answer without sleeping;
 //! - [`hermes`]: databases as Hermes writes them;
+//! - [`honcho`]: a memory server that is right, slow, down or wrong;
 //! - [`mcp`]: an MCP server over stdio or HTTP.
 //!
 //! This crate knows none of Herma's types, so a test sees only what a client sees. Except for xtask, crates may use
@@ -15,6 +16,7 @@
 
 pub mod gate;
 pub mod hermes;
+pub mod honcho;
 pub mod http;
 pub mod mcp;
 pub mod process;
@@ -24,6 +26,7 @@ pub mod websocket;
 
 pub use gate::Gate;
 pub use hermes::HermesDatabase;
+pub use honcho::{FakeHoncho, HonchoMessage, HonchoRequest, Mood, StoppedHoncho};
 pub use http::{Answer, Client, Event, EventStream};
 pub use mcp::McpServer;
 pub use process::{Herma, Launch};

@@ -11,9 +11,9 @@ const NOT_YET: [(&str, &str); 2] =
 /// One line for each setting that was given but has no effect.
 pub(crate) fn notices(config: &Config, set: &[String]) -> Vec<String> {
     let mut notices: Vec<_> = set.iter().filter_map(|key| not_yet(key)).collect();
-    if config.memory.provider == MemoryProvider::Honcho {
+    if config.memory.provider != MemoryProvider::Honcho && config.memory.base_url.is_some() {
         notices.push(
-            "`memory.provider` is \"honcho\", which is not there yet: nothing is recalled or recorded".to_owned(),
+            "`memory.base_url` is set, but `memory.provider` is not \"honcho\": no memory server is asked".to_owned(),
         );
     }
     if config.upstream.base_url.is_none() && config.upstream.api_key.is_some() {

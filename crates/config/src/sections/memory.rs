@@ -101,6 +101,10 @@ impl MemoryConfig {
         page.set("passages", self.passages, "Recall what was said in earlier conversations.");
         page.set("facts", self.facts, "Recall facts.");
         page.maybe("model", self.model.as_deref(), "NAME", "A model that reads finished conversations for facts.");
-        page.set("hermes_names", self.hermes_names, "Honcho's sessions have the names that Hermes gave them.");
+        page.set(
+            "hermes_names",
+            self.hermes_names,
+            "Honcho's sessions have Hermes' names; then keys can fall together.",
+        );
     }
 }

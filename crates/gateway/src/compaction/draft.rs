@@ -317,7 +317,7 @@ impl Gateway {
     /// The session key whose facts a summary may list. Helpers and background work are not recorded.
     fn remembers_facts_of(&self, case: Case<'_>) -> Option<SessionKey> {
         let facts = &case.snapshot.facts;
-        facts.session_key.clone().filter(|_| self.memory.is_some() && facts.origin_kind.is_user_facing())
+        facts.session_key.clone().filter(|_| self.memory.provider.is_some() && facts.origin_kind.is_user_facing())
     }
 
     /// The compaction that the store is asked to write, with the facts that the summary lists.

@@ -1,9 +1,11 @@
-//! Long-term memory: [`facts`] that callers read and change, and the [`recall`] into turns.
+//! Long-term memory: [`facts`] that callers read and change, the [`recall`] into turns, and what an outside provider is
+//! told ([`handing_over`]).
 
 mod facts;
+pub(crate) mod handing_over;
 mod recall;
 
 pub use facts::Memories;
-pub use herma_memory::RecallLimits;
+pub use herma_memory::{ApiKey as MemoryApiKey, HonchoSettings, RecallLimits};
 pub use recall::{MemorySettings, ProviderSettings};
-pub(crate) use recall::{newest_question, unrecorded};
+pub(crate) use recall::{Remembering, newest_question, unrecorded};

@@ -4,13 +4,15 @@
 
 use std::sync::Arc;
 
-use herma_memory::{Builtin, MemoryProvider, RecallLimits, RecallRequest, recall};
+use herma_memory::outbox::Outbox;
+use herma_memory::{Builtin, Honcho, HonchoSettings, MemoryProvider, RecallLimits, RecallRequest, recall};
 use herma_model::{ConversationFacts, Message, Recall, RecallStatus, Role, SessionKey, SessionKind};
 use herma_store::search::text_of;
 use herma_store::{Shown, Snapshot, Store};
 use herma_telemetry::SpanKind;
 
 use crate::gateway::Gateway;
+use crate::mint;
 use crate::request::{MemoryUse, TurnRequest};
 use crate::running::RunningTurn;
 use crate::spans;
@@ -34,18 +36,34 @@ pub enum ProviderSettings {
         /// Whether facts are recalled.
         facts: bool,
     },
+    /// A Honcho server, and Herma itself for facts.
+    Honcho(HonchoSettings),
     /// Nothing is remembered.
     Off,
 }
 
+/// Who remembers, in a running gateway.
+pub(crate) struct Remembering {
+    /// What is asked before a turn. `None` if memory is off.
+    pub(crate) provider: Option<Arc<dyn MemoryProvider>>,
+    /// How an outside provider is told what was said. `None` if there is none.
+    pub(crate) outbox: Option<Outbox>,
+}
+
 impl MemorySettings {
-    /// Makes the provider. `None` if memory is off.
-    pub(crate) fn provider(&self, store: &Arc<dyn Store>) -> Option<Arc<dyn MemoryProvider>> {
-        match self.provider {
+    /// Makes the provider.
+    pub(crate) fn remembering(&self, store: &Arc<dyn Store>) -> Remembering {
+        match &self.provider {
             ProviderSettings::Builtin { passages, facts } => {
-                Some(Arc::new(Builtin::new(Arc::clone(store), passages, facts)))
+                let builtin = Builtin::new(Arc::clone(store), *passages, *facts);
+                Remembering { provider: Some(Arc::new(builtin)), outbox: None }
             }
-            ProviderSettings::Off => None,
+            ProviderSettings::Honcho(settings) => {
+                let honcho = Arc::new(Honcho::new(Arc::clone(store), settings.clone()));
+                let outbox = Outbox::new(Arc::clone(store), Arc::clone(&honcho) as _, mint::now);
+                Remembering { provider: Some(honcho), outbox: Some(outbox) }
+            }
+            ProviderSettings::Off => Remembering { provider: None, outbox: None },
         }
     }
 }
@@ -61,7 +79,7 @@ impl Gateway {
             turn.recall = Some(Arc::new(recall));
             return;
         }
-        let Some(provider) = &self.memory else { return };
+        let Some(provider) = &self.memory.provider else { return };
         let recorded = is_recorded(request, &turn.session.facts);
         if turn.brings_only_results() {
             let before = turn.before.as_ref().and_then(|snapshot| snapshot.recall.as_deref());

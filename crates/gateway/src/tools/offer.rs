@@ -151,7 +151,7 @@ impl Gateway {
         };
         let may_delegate = depth < settings.delegate.max_depth;
         let may_remember =
-            self.memory.is_some() && facts.session_key.is_some() && request.options.memory != MemoryUse::Off;
+            self.memory.provider.is_some() && facts.session_key.is_some() && request.options.memory != MemoryUse::Off;
         let built_in = settings.built_in.iter().filter(|tool| match tool {
             BuiltIn::DelegateTask => may_delegate,
             BuiltIn::Memory => may_remember,

@@ -4,10 +4,11 @@
 //! - [`data`]: the data directory and its files.
 //! - [`store`]: the store and its keys.
 //! - [`network`]: the address to listen on.
-//! - [`model_servers`]: each model server.
+//! - [`model_servers`]: each model server. [`memory`]: the outside memory provider.
 
 mod check;
 mod data;
+mod memory;
 mod model_servers;
 mod network;
 mod store;
@@ -60,6 +61,7 @@ async fn all(loaded: &Loaded) -> Vec<Check> {
     checks.extend(store::checks(config).await);
     checks.push(network::listen(config).await);
     checks.extend(model_servers::checks(config).await);
+    checks.extend(memory::check(config).await);
     checks
 }
 

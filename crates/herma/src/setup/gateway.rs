@@ -6,7 +6,8 @@ use herma_config::{
 };
 use herma_gateway::models::{ModelSettings, UpstreamName};
 use herma_gateway::{
-    BudgetSettings, CompactionSettings, MemorySettings, ProviderSettings, RecallLimits, Settings, Titling,
+    BudgetSettings, CompactionSettings, HonchoSettings, MemoryApiKey, MemorySettings, ProviderSettings, RecallLimits,
+    Settings, Titling,
 };
 use herma_http::{Authentication, HttpSettings};
 use herma_model::{Price, provenance};
@@ -75,13 +76,25 @@ pub(crate) fn gateway_settings(config: &Config, servers: &ConfiguredServers) -> 
     }
 }
 
-/// Honcho is not there yet; start-up says so.
 fn memory_settings(config: &MemoryConfig) -> MemorySettings {
-    let provider = match config.provider {
-        MemoryProvider::Builtin => ProviderSettings::Builtin { passages: config.passages, facts: config.facts },
-        MemoryProvider::Honcho | MemoryProvider::Off => ProviderSettings::Off,
+    let provider = match (config.provider, honcho_settings(config)) {
+        (MemoryProvider::Builtin, _) => ProviderSettings::Builtin { passages: config.passages, facts: config.facts },
+        (MemoryProvider::Honcho, Some(honcho)) => ProviderSettings::Honcho(honcho),
+        (MemoryProvider::Honcho, None) | (MemoryProvider::Off, _) => ProviderSettings::Off,
     };
     MemorySettings { provider, limits: RecallLimits { budget: config.budget, timeout: config.timeout } }
+}
+
+/// How the Honcho server is used. `None` if there is none.
+pub(crate) fn honcho_settings(config: &MemoryConfig) -> Option<HonchoSettings> {
+    let base_url = config.base_url.as_ref().filter(|_| config.provider == MemoryProvider::Honcho)?;
+    Some(HonchoSettings {
+        base_url: base_url.as_str().to_owned(),
+        api_key: config.api_key.as_ref().map(|key| MemoryApiKey::new(key.expose())),
+        hermes_names: config.hermes_names,
+        passages: config.passages,
+        facts: config.facts,
+    })
 }
 
 fn upstream_name(name: &str, model: &ModelConfig) -> UpstreamName {

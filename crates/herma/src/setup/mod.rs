@@ -18,7 +18,7 @@ use herma_config::{Loaded, Overrides};
 use crate::arguments::Common;
 
 pub(crate) use directory::make_private;
-pub(crate) use gateway::{gateway_settings, http_settings, window_line};
+pub(crate) use gateway::{gateway_settings, honcho_settings, http_settings, window_line};
 pub(crate) use model_servers::ConfiguredServers;
 pub(crate) use store::{open_existing_store, open_store, sqlite_path};
 pub(crate) use tools::{servers as tool_servers, tool_settings};

@@ -26,7 +26,7 @@ async fn until_nothing_is_pending(client: &Client, receipt: &Value) -> Value {
 }
 
 /// The words that some file below the directory has.
-fn found(directory: &Path, words: &[&str]) -> Vec<String> {
+pub(crate) fn found(directory: &Path, words: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory).expect("a directory") {
         let path = entry.expect("an entry").path();

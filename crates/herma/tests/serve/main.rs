@@ -12,6 +12,8 @@ mod events;
 #[cfg(target_os = "linux")]
 mod health;
 mod home;
+mod honcho;
+mod honcho_wire;
 mod import;
 mod isolation;
 mod key_limits;

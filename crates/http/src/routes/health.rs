@@ -4,6 +4,7 @@ use axum::extract::State;
 use axum::response::Response;
 use herma_gateway::GatewayError;
 use herma_gateway::models::ServerId;
+use herma_store::Backlog;
 use serde_json::{Value, json};
 
 use crate::app::Shared;
@@ -27,7 +28,7 @@ pub(crate) async fn ready(State(app): State<Shared>) -> Result<Response, ApiErro
 /// `GET /health/detailed`: the state of each part.
 pub(crate) async fn detailed(State(app): State<Shared>) -> Json<Value> {
     let store = app.gateway.check_store().await;
-    Json(json!({
+    let mut health = json!({
         "status": if store.is_ok() && !app.gateway.is_draining() { "ok" } else { "degraded" },
         "version": env!("CARGO_PKG_VERSION"),
         "draining": app.gateway.is_draining(),
@@ -36,5 +37,28 @@ pub(crate) async fn detailed(State(app): State<Shared>) -> Json<Value> {
         "upstream": app.gateway.servers().of(ServerId::Upstream).describe(),
         "model_servers": app.gateway.servers().iter().map(|(_, server)| server.describe()).collect::<Vec<_>>(),
         "uptime_seconds": app.started.elapsed().as_secs(),
-    }))
+    });
+    if let Ok(Some(backlog)) = app.gateway.memory_backlog().await {
+        health["memory"] = backlog_json(&backlog);
+    }
+    Json(health)
+}
+
+/// What an outside memory provider has still to be told. Fields that do not apply are absent.
+fn backlog_json(backlog: &Backlog) -> Value {
+    let mut shown = json!({
+        "waiting_turns": backlog.turns,
+        "waiting_erasures": backlog.erasures,
+        "dropped_turns": backlog.dropped,
+    });
+    if let Some(oldest) = backlog.oldest {
+        shown["oldest_at"] = json!(oldest);
+    }
+    if let Some(delivered) = backlog.delivered_at {
+        shown["delivered_at"] = json!(delivered);
+    }
+    if let Some((at, error)) = &backlog.error {
+        shown["error"] = json!({ "at": at, "message": error });
+    }
+    shown
 }

@@ -13,28 +13,30 @@ use herma_model::{
     Usage,
 };
 use herma_store::{
-    Admission, AdmitOutcome, AnswerOutcome, ApiKeyRow, Append, AskedBy, BranchOutcome, Change, Commit, Committed,
-    CompactOutcome, ConversationRow, Copying, CreateOutcome, Durability, EndOutcome, EraseOutcome, Erasure,
-    ErasureReceipt, EventPage, EventsFrom, Expired, Extent, FailedCompaction, FoundHistory, Grant, HistoryEnds,
-    HistoryScope, Import, ImportOutcome, KeyHash, Lease, LedgerPage, LineageOutcome, LineageRange, ListFilter,
-    MadeTitle, MemoryFilter, MemoryPage, MemoryQuery, MessagePage, MessageRange, NewApiKey, NewBranch, NewCompaction,
-    NewConversation, NewMemory, Notice, Page, Park, Pin, PinOutcome, Question, Receipt, Remembered, Resembling,
-    Restoration, RestoreIntent, RestoreOutcome, Resumed, Rewind, RewindOutcome, Rewrite, RewriteOutcome, Scope, Search,
-    SearchPage, Snapshot, Spent, StatelessTurn, StopOutcome, Store, StoreError, StreamedOutput, StreamedPart,
-    StreamedThrough, Subscription, TurnRecord, Undo, UndoOutcome, receipt,
+    Admission, AdmitOutcome, AnswerOutcome, ApiKeyRow, Append, AskedBy, Backlog, BranchOutcome, Change, Commit,
+    Committed, CompactOutcome, ConversationRow, Copying, CreateOutcome, Delivery, DeliveryClaim, DeliveryOutcome,
+    Durability, EndOutcome, EraseOutcome, ErasedNotDelivered, Erasure, ErasureReceipt, EventPage, EventsFrom, Expired,
+    Extent, FailedCompaction, FoundHistory, Grant, HistoryEnds, HistoryScope, Import, ImportOutcome, KeyHash, Lease,
+    LedgerPage, LineageOutcome, LineageRange, ListFilter, MadeTitle, MemoryFilter, MemoryPage, MemoryQuery,
+    MessagePage, MessageRange, NewApiKey, NewBranch, NewCompaction, NewConversation, NewMemory, Notice, Page, Park,
+    Pin, PinOutcome, Question, Receipt, Remembered, Resembling, Restoration, RestoreIntent, RestoreOutcome, Resumed,
+    Rewind, RewindOutcome, Rewrite, RewriteOutcome, Scope, Search, SearchPage, Snapshot, Spent, StatelessTurn,
+    StopOutcome, Store, StoreError, StreamedOutput, StreamedPart, StreamedThrough, Subscription, TurnRecord, Undo,
+    UndoOutcome, receipt,
 };
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{SqliteStore, noted_or_logged};
+use crate::commit::HandOver;
 use crate::erase::receipts;
 use crate::erase::steps::{Erasing, Step};
 use crate::search::indexer::BatchLimit;
 use crate::writer::{Answer, Callback, JobOutcome, WhenUnavailable};
 use crate::{
     admissions, admit, approvals, branch, commit, compact, copy, delegates, describe, events, expiry, family, grants,
-    histories, import, keys, ledger, list, listing, maintenance, memories, park, pins, queue, remember, retract, retry,
-    rewind, rewrite, search, snapshot, stop, takeover, title, transcript, turns, undo, usage,
+    histories, import, keys, ledger, list, listing, maintenance, memories, outbox, park, pins, queue, remember,
+    retract, retry, rewind, rewrite, search, snapshot, stop, takeover, title, transcript, turns, undo, usage,
 };
 
 #[async_trait]
@@ -161,8 +163,11 @@ impl Store for SqliteStore {
 
     async fn commit(&self, commit: Commit) -> Result<Committed, StoreError> {
         let is_recalled_later = commit.recall.as_ref().is_some_and(|recall| recall.recorded);
+        let hand_over = if self.uses_outbox.load(Ordering::Acquire) { HandOver::Yes } else { HandOver::No };
         let committed = self
-            .under_lease(commit.lease, move |connection, instance| commit::commit(connection, instance, &commit))
+            .under_lease(commit.lease, move |connection, instance| {
+                commit::commit(connection, instance, &commit, hand_over)
+            })
             .await;
         if is_recalled_later {
             self.writer.said_under_key.store(true, Ordering::Release);
@@ -551,6 +556,49 @@ impl Store for SqliteStore {
 
     async fn remember(&self, query: MemoryQuery) -> Result<Remembered, StoreError> {
         self.readers.read(move |connection| remember::remember(connection, &query)).await
+    }
+
+    fn use_outbox(&self) {
+        self.uses_outbox.store(true, Ordering::Release);
+    }
+
+    async fn store_name(&self) -> Result<Arc<str>, StoreError> {
+        self.readers.read(outbox::store_name).await
+    }
+
+    async fn next_delivery(&self, now: Timestamp) -> Result<Option<Delivery>, StoreError> {
+        if !self.readers.read(move |connection| outbox::claims::is_due(connection, now)).await? {
+            return Ok(None);
+        }
+        self.write_beside_turns(move |connection, instance| outbox::claims::next(connection, instance, now)).await
+    }
+
+    async fn settle_delivery(
+        &self,
+        claim: DeliveryClaim,
+        outcome: DeliveryOutcome,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let erasures = Arc::clone(&self.writer.erasures);
+        self.write_beside_turns(move |connection, _| {
+            // A session key may leave the file with the row.
+            erasures.add();
+            outbox::claims::settle(connection, claim, &outcome, now)
+        })
+        .await
+    }
+
+    async fn backlog(&self) -> Result<Backlog, StoreError> {
+        self.readers.read(outbox::backlog).await
+    }
+
+    async fn erased_not_delivered(
+        &self,
+        tenant: TenantId,
+        session_key: &SessionKey,
+    ) -> Result<ErasedNotDelivered, StoreError> {
+        let key = session_key.clone();
+        self.readers.read(move |connection| outbox::erased_not_delivered(connection, tenant, &key)).await
     }
 
     async fn rewrite(&self, rewrite: Rewrite) -> Result<RewriteOutcome, StoreError> {

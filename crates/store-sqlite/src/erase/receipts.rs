@@ -35,7 +35,8 @@ pub(crate) fn write(
         .translated()?;
     connection
         .prepare_cached(
-            "DELETE FROM erasures WHERE tenant_pk = ?1 AND scrubbed = 1 AND pk <=
+            "DELETE FROM erasures WHERE tenant_pk = ?1 AND scrubbed = 1
+             AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.erasure = erasures.id) AND pk <=
              (SELECT pk FROM erasures WHERE tenant_pk = ?1 ORDER BY pk DESC LIMIT 1 OFFSET ?2)",
         )
         .and_then(|mut delete| delete.execute(params![tenant.0, KEPT_RECEIPTS as i64]))
@@ -82,8 +83,10 @@ pub(crate) fn own(connection: &Connection, id: ErasureId) -> StoreResult<Erasure
         .translated()
 }
 
-/// Columns of a receipt. What is pending: the files, and each row that the search index has not forgotten yet.
+/// Columns of a receipt. What is pending: the files, each row that the search index has not forgotten yet, and what an
+/// outside memory provider has still to forget.
 const COLUMNS: &str = "id, removed, coalesce(left_over, 0), coalesce(kept, 0), (scrubbed = 0) +
+    (SELECT count(*) FROM outbox o WHERE o.erasure = erasures.id) +
     CASE WHEN scrubbed = 0 THEN (SELECT count(*) FROM search_forget WHERE pk <= forget_through) ELSE 0 END";
 
 fn receipt(row: &Row<'_>) -> rusqlite::Result<ErasureReceipt> {

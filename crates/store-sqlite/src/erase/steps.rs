@@ -11,7 +11,7 @@ use crate::erase::receipts;
 use crate::erase::{self, Found, Manner};
 use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
-use crate::memories;
+use crate::{memories, outbox};
 
 /// The most conversations of a session key or a tenant that one transaction erases.
 const STEP: usize = 64;
@@ -60,7 +60,8 @@ impl Erasing {
                     Found::Busy(turn) => Step::Busy(turn),
                     Found::Conversations(id, all) => {
                         self.conversation = Some(id);
-                        self.erase_all(connection, &all, Manner { facts, ..Manner::default() })?;
+                        let how = Manner { facts, receipt: Some(self.id), ..Manner::default() };
+                        self.erase_all(connection, &all, how)?;
                         Step::Done
                     }
                 }
@@ -95,12 +96,19 @@ impl Erasing {
         let erased_key = SessionKey::parse(ERASED_KEY).ok();
         let how = Manner { as_key: erased_key.as_ref(), ..Manner::default() };
         let step = self.erase_next(connection, instance, &all, how)?;
+        let is_known_elsewhere = match step {
+            Step::Busy(_) => false,
+            Step::Again | Step::Done | Step::Nothing => {
+                outbox::erasures::key(connection, self.scope.tenant, key, self.id, self.now)?
+            }
+        };
         if !matches!(step, Step::Done | Step::Nothing) {
             return Ok(step);
         }
         self.trace.note_memories(connection, self.scope.tenant, key)?;
         self.removed.memories += memories::forget_key(connection, &self.scope, key)?;
-        Ok(if self.removed == Removed::default() { Step::Nothing } else { Step::Done })
+        let is_nothing = self.removed == Removed::default() && !is_known_elsewhere;
+        Ok(if is_nothing { Step::Nothing } else { Step::Done })
     }
 
     fn step_of_tenant(&mut self, connection: &Connection, instance: &Instance, name: TenantName) -> StoreResult<Step> {
@@ -117,6 +125,7 @@ impl Erasing {
         if matches!(step, Step::Busy(_)) {
             return Ok(step);
         }
+        outbox::erasures::tenant(connection, self.scope.tenant, self.id, self.now)?;
         // Without its keys, no client can start a turn before the last step.
         self.removed.api_keys += self.delete(connection, "DELETE FROM api_keys WHERE tenant_pk = ?1")?;
         if matches!(step, Step::Again) {
@@ -129,7 +138,8 @@ impl Erasing {
             "DELETE FROM idempotency WHERE tenant_pk = ?1",
             "DELETE FROM imports WHERE tenant_pk = ?1",
             "DELETE FROM grants WHERE tenant_pk = ?1",
-            "DELETE FROM erasures WHERE tenant_pk = ?1 AND scrubbed = 1",
+            "DELETE FROM erasures WHERE tenant_pk = ?1 AND scrubbed = 1
+             AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.erasure = erasures.id)",
         ] {
             self.delete(connection, rest)?;
         }

@@ -51,6 +51,7 @@ pub mod listing;
 pub mod memories;
 pub mod notices;
 pub mod openings;
+pub mod outbox;
 pub mod overtaking;
 pub mod owners;
 pub mod parking;

@@ -46,6 +46,18 @@ macro_rules! contract_suite {
                 a_block_goes_with_what_it_quotes
                 what_is_not_recorded_is_not_remembered
             }
+            outbox {
+                a_completed_turn_is_handed_over_with_its_commit
+                what_waits_for_a_key_goes_in_order_and_by_one_process
+                a_delivery_that_failed_is_repeated_after_its_pause
+                a_lease_that_was_lost_settles_nothing
+                a_turn_that_is_refused_is_given_up_and_an_erasure_is_not
+                what_is_erased_is_not_delivered_and_its_erasure_is
+                an_erasure_comes_after_what_is_on_its_way
+                the_erasure_of_a_key_also_ends_what_was_held
+                the_erasure_of_a_tenant_spares_what_is_said_after_it
+                a_store_keeps_its_name
+            }
             queueing {
                 a_second_turn_waits_while_one_runs
                 waiting_turns_go_in_order_of_arrival_across_instances
