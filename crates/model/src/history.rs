@@ -81,7 +81,7 @@ impl HistoryReader {
 
 /// The messages of a history by their digests, in the order in which they count.
 ///
-/// Two trails are equal if the digests of their histories are, and comparing trails costs far less than a digest.
+/// Histories with equal trails have equal digests, and comparing two trails costs far less than digesting a history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HistoryTrail(Vec<Digest>);
 
