@@ -2,7 +2,7 @@
 //!
 //! - [`names`]: what tenants, session keys and conversations are called there.
 //! - [`recall`]: what is asked before a turn. [`record`] and [`erase`]: what the outbox tells the server.
-//! - [`client`]: HTTP.
+//! - [`client`] speaks HTTP.
 //!
 //! Facts of the store are recalled beside it. They are never sent to the server.
 

@@ -5,8 +5,7 @@
 //! - Any number of processes may use the file at once. Each holds a lock file named by its instance (`instance`). A
 //!   lease is dead if its owner's lock can be taken, or if this process has watched it stay unrenewed for 10 s.
 //! - `renewals` tells when the leases of this process were last renewed; `counts`, for benchmarks, counts statements.
-//! - [`hermes`] reads the files of Hermes, whose conversations can be imported.
-//! - Each operation has one file. It is a function over a connection; the caller has begun the transaction.
+//! - Each operation has one file: a function in the caller's transaction. [`hermes`] reads the files of Hermes.
 
 mod admissions;
 mod admit;

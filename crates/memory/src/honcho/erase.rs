@@ -70,7 +70,7 @@ pub(super) async fn key(client: &HonchoClient, names: &Names) -> Result<Delivere
         delete(client, &["workspaces", &names.workspace, "sessions", session]).await?;
         require_no_messages(client, names, session).await?;
     }
-    for session in rows::<Session>(client, &path, json!({})).await? {
+    for session in rows::<Session>(client, &path, &json!({})).await? {
         is_any_left = true;
         if session.is_active {
             delete(client, &["workspaces", &names.workspace, "sessions", &session.id]).await?;
@@ -83,8 +83,8 @@ pub(super) async fn key(client: &HonchoClient, names: &Names) -> Result<Delivere
 /// Forgets a tenant with its workspace. Honcho wants its sessions to be deleted first. It is done when there are no
 /// sessions and no peers: a workspace that is gone may still be answered from a cache.
 pub(super) async fn tenant(client: &HonchoClient, workspace: &str) -> Result<Delivered, DeliveryProblem> {
-    let sessions = rows::<Session>(client, &["workspaces", workspace, "sessions", "list"], json!({})).await?;
-    let peers = rows::<Anything>(client, &["workspaces", workspace, "peers", "list"], json!({})).await?;
+    let sessions = rows::<Session>(client, &["workspaces", workspace, "sessions", "list"], &json!({})).await?;
+    let peers = rows::<Anything>(client, &["workspaces", workspace, "peers", "list"], &json!({})).await?;
     if sessions.is_empty() && peers.is_empty() {
         return Ok(Delivered::Done);
     }
@@ -120,7 +120,7 @@ async fn forget_conclusions(
 ) -> Result<(), HonchoError> {
     let path = ["workspaces", &names.workspace, "conclusions", "list"];
     let filters = json!({ "filters": { "observed_id": names.peer } });
-    for conclusion in rows::<Conclusion>(client, &path, filters).await? {
+    for conclusion in rows::<Conclusion>(client, &path, &filters).await? {
         if is_erased(conclusion.session_id.as_deref()) {
             delete(client, &["workspaces", &names.workspace, "conclusions", &conclusion.id]).await?;
         }
@@ -141,7 +141,7 @@ async fn forget_conclusions(
 async fn rows<T: serde::de::DeserializeOwned>(
     client: &HonchoClient,
     path: &[&str],
-    body: serde_json::Value,
+    body: &serde_json::Value,
 ) -> Result<Vec<T>, HonchoError> {
     let mut all = Vec::new();
     for page in 1..=MOST_PAGES {

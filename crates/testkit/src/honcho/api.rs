@@ -27,7 +27,8 @@ fn not_found() -> Answer {
     (404, json!({ "detail": "not found" }))
 }
 
-fn page(items: Vec<Value>) -> Answer {
+fn page(items: impl IntoIterator<Item = Value>) -> Answer {
+    let items: Vec<Value> = items.into_iter().collect();
     let total = items.len();
     (200, json!({ "items": items, "total": total, "page": 1, "size": 100, "pages": 1 }))
 }
@@ -54,7 +55,7 @@ impl Contents {
                         && message.session == *session
                         && (turn.is_null() || message.metadata["herma"]["turn"] == *turn)
                 };
-                page(self.messages.iter().filter(is_wanted).map(row).collect())
+                page(self.messages.iter().filter(is_wanted).map(row))
             }
             ("POST", [workspace, "sessions", session, "search"]) => {
                 self.search(body, |message| message.workspace == *workspace && message.session == *session)
@@ -68,10 +69,8 @@ impl Contents {
             ("GET", [workspace, "peers", peer, "card"]) if self.peers_of(workspace).any(|known| known == *peer) => {
                 (200, json!({ "peer_card": ["Name: Ann"] }))
             }
-            ("POST", [workspace, "peers", "list"]) => {
-                page(self.peers_of(workspace).map(|peer| json!({ "id": peer })).collect())
-            }
-            ("POST", [_, "conclusions", "list"]) => page(Vec::new()),
+            ("POST", [workspace, "peers", "list"]) => page(self.peers_of(workspace).map(|peer| json!({ "id": peer }))),
+            ("POST", [_, "conclusions", "list"]) => page([]),
             _ => not_found(),
         }
     }
