@@ -22,7 +22,7 @@ use crate::error::{Conflict, GatewayError, Missing};
 use crate::follow::{Followed, Follower};
 use crate::live::{LiveTurn, LiveTurns};
 use crate::log::{TurnEvent, TurnLog};
-use crate::memory::Memories;
+use crate::memory::{Memories, reader};
 use crate::models::{ModelServers, OfferedModels, ResolvedModel};
 use crate::readiness::Readiness;
 use crate::request::{ConversationRef, TurnHandle, TurnRequest};
@@ -87,6 +87,7 @@ impl Gateway {
         });
         watching::start(&gateway);
         retention::start(&gateway);
+        reader::start(&gateway);
         parked::start(&gateway);
         gateway
     }

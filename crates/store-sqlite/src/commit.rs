@@ -100,7 +100,7 @@ pub(crate) fn commit(connection: &Connection, instance: &mut Instance, commit: &
         approvals::forget(connection, lease.turn)?;
     }
     if let Some(recall) = &commit.recall {
-        recalls::write(connection, lease, recall)?;
+        recalls::write(connection, lease, recall, commit.now)?;
     }
     instance.end(lease);
     if let Some(AdmittedTurn { state, name: Some(name), resolution, .. }) = admitted {
@@ -208,7 +208,7 @@ pub(crate) fn append(connection: &Connection, append: &Append) -> StoreResult<Co
     let messages = insert(connection, *lease, session, (held.session, held.seq), messages, *now)?;
     clear_journal(connection, lease.turn)?;
     if let Some(recall) = recall {
-        recalls::write(connection, *lease, recall)?;
+        recalls::write(connection, *lease, recall, *now)?;
     }
     let revision = Revision {
         last_turn: held.last_turn,

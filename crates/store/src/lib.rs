@@ -20,6 +20,7 @@ pub mod list;
 pub mod listing;
 pub mod memories;
 mod notices;
+pub mod readings;
 mod receipt;
 pub mod rewrite;
 pub mod search;
@@ -57,8 +58,9 @@ pub use lineage::{
 };
 pub use list::{Archived, Cursor, InvalidCursor, ListFilter, ListOrder, ListView, Page};
 pub use listing::{ConversationRow, Entry, MessagePage, MessageRange, Order, Pin};
-pub use memories::{MemoryFilter, MemoryPage, MemoryQuery, NewMemory, Passage, Remembered, Shown};
+pub use memories::{MemoryFilter, MemoryPage, MemoryQuery, MemoryVersion, NewMemory, Passage, Remembered, Shown};
 pub use notices::{Notice, Subscription};
+pub use readings::{Reading, ReadingClaim, ReadingEnd};
 pub use receipt::{Receipt, ReceiptSender, receipt};
 pub use rewrite::{Rewrite, RewriteOutcome};
 pub use search::{Grouping, Hit, HitMessage, Search, SearchCursor, SearchFilter, SearchPage};

@@ -50,6 +50,11 @@ pub struct MemoryPage {
     pub next: Option<i64>,
 }
 
+/// The version of what is remembered about a session key. It changes with its facts, and when something that was said
+/// may be recalled no more. It does not change when more is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MemoryVersion(pub i64);
+
 /// What a turn wants to remember.
 #[derive(Debug, Clone)]
 pub struct MemoryQuery {
@@ -66,6 +71,9 @@ pub struct MemoryQuery {
     pub facts: usize,
     /// What the asking conversation still shows its model.
     pub shown: Shown,
+    /// The version that the caller's admission has seen. An engine may then answer from memory with what it read at
+    /// this version, and leave out what was said in the last second. `None`: it reads the store.
+    pub as_of: Option<MemoryVersion>,
 }
 
 /// The part of a conversation that its model is shown. Nothing of it is recalled.
@@ -96,7 +104,7 @@ pub struct Passage {
     /// Whose words they are.
     pub role: Role,
     /// The whole text.
-    pub text: String,
+    pub text: Arc<str>,
     /// When it was said.
     pub created_at: Timestamp,
 }

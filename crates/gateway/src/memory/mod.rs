@@ -1,6 +1,8 @@
-//! Long-term memory: [`facts`] that callers read and change, and the [`recall`] into turns.
+//! Long-term memory: [`facts`] that callers read and change, the [`recall`] into turns, and the [`reader`] of
+//! finished conversations.
 
 mod facts;
+pub(crate) mod reader;
 mod recall;
 
 pub use facts::Memories;

@@ -79,7 +79,8 @@ fn memory_settings(config: &MemoryConfig) -> MemorySettings {
         MemoryProvider::Builtin => ProviderSettings::Builtin { passages: config.passages, facts: config.facts },
         MemoryProvider::Honcho | MemoryProvider::Off => ProviderSettings::Off,
     };
-    MemorySettings { provider, limits: RecallLimits { budget: config.budget, timeout: config.timeout } }
+    let limits = RecallLimits { budget: config.budget, timeout: config.timeout };
+    MemorySettings { provider, limits, model: config.model.clone() }
 }
 
 fn upstream_name(name: &str, model: &ModelConfig) -> UpstreamName {

@@ -11,7 +11,7 @@ use crate::erase::receipts;
 use crate::erase::{self, Found, Manner};
 use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
-use crate::memories;
+use crate::{memories, memory_versions};
 
 /// The most conversations of a session key or a tenant that one transaction erases.
 const STEP: usize = 64;
@@ -100,6 +100,7 @@ impl Erasing {
         }
         self.trace.note_memories(connection, self.scope.tenant, key)?;
         self.removed.memories += memories::forget_key(connection, &self.scope, key)?;
+        memory_versions::forget_unused(connection, self.scope.tenant, key)?;
         Ok(if self.removed == Removed::default() { Step::Nothing } else { Step::Done })
     }
 
@@ -129,6 +130,7 @@ impl Erasing {
             "DELETE FROM idempotency WHERE tenant_pk = ?1",
             "DELETE FROM imports WHERE tenant_pk = ?1",
             "DELETE FROM grants WHERE tenant_pk = ?1",
+            "DELETE FROM memory_versions WHERE tenant_pk = ?1",
             "DELETE FROM erasures WHERE tenant_pk = ?1 AND scrubbed = 1",
         ] {
             self.delete(connection, rest)?;
