@@ -35,6 +35,17 @@ pub(crate) fn write(connection: &Connection, lease: Lease, recall: &Recall, now:
     if recall.recorded { readings::note(connection, lease, now) } else { Ok(()) }
 }
 
+/// Notes that what a restored turn says must not be recalled.
+pub(crate) fn write_unrecorded(connection: &Connection, conversation: i64, turn: i64) -> StoreResult<()> {
+    connection
+        .prepare_cached(
+            "INSERT OR REPLACE INTO recalls (turn_pk, conversation_pk, status, recorded) VALUES (?1, ?2, 'off', 0)",
+        )
+        .and_then(|mut insert| insert.execute([turn, conversation]))
+        .map(drop)
+        .translated()
+}
+
 /// Whether what an earlier attempt of the turn said may be recalled.
 fn was_recorded(connection: &Connection, lease: Lease) -> StoreResult<bool> {
     connection

@@ -50,10 +50,14 @@ pub struct MemoryPage {
     pub next: Option<i64>,
 }
 
-/// The version of what is remembered about a session key. It changes with its facts, and when something that was said
-/// may be recalled no more. It does not change when more is said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct MemoryVersion(pub i64);
+/// The version of what is remembered about a session key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryVersion {
+    /// Changes with its facts, and when something that was said may be recalled no more.
+    pub version: i64,
+    /// Changes when more was indexed that was said under any key.
+    pub indexed: i64,
+}
 
 /// What a turn wants to remember.
 #[derive(Debug, Clone)]
@@ -72,7 +76,7 @@ pub struct MemoryQuery {
     /// What the asking conversation still shows its model.
     pub shown: Shown,
     /// The version that the caller's admission has seen. An engine may then answer from memory with what it read at
-    /// this version, and leave out what was said in the last second. `None`: it reads the store.
+    /// this version. While others read what was indexed since, it may leave that out. `None`: it reads the store.
     pub as_of: Option<MemoryVersion>,
 }
 

@@ -2,17 +2,17 @@
 //!
 //! The admission of a turn reads the version of its key. What is known at that version is good: a fact that was changed
 //! and a message that was deleted have raised it. More that was said does not raise it, so lists of messages are read
-//! again after a while.
+//! again when the index has grown.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use herma_model::{SessionKey, TenantId};
-use herma_store::{MemoryQuery, Remembered, StoreError};
+use herma_store::{MemoryQuery, MemoryVersion, Remembered, StoreError};
 use rusqlite::Connection;
 
-use super::lookups::{FRESH, Known, Lookups, NotFound, USABLE};
+use super::lookups::{Known, Lookups, NotFound};
 use super::rank;
 use crate::failure::StoreResult;
 use crate::memory_versions;
@@ -52,10 +52,14 @@ impl RecallCache {
         let used = entries.clock;
         let entry = entries.all.get_mut(&scope(query)).ok_or(None)?;
         entry.used = used;
-        if query.as_of != Some(entry.known.version) || must_read_again(&mut entry.known, query, now) {
+        let as_of = query.as_of.filter(|as_of| as_of.version == entry.known.version);
+        let Some(indexed) = as_of.map(|as_of| as_of.indexed) else {
+            return Err(Some(entry.known.needed_for(query, now)));
+        };
+        if must_read_again(&mut entry.known, query, indexed, now) {
             return Err(Some(entry.known.needed_for(query, now)));
         }
-        let mut lookups = Lookups { known: &mut entry.known, connection: None, query };
+        let mut lookups = Lookups { known: &mut entry.known, connection: None, query, indexed };
         match rank::remember(&mut lookups, query) {
             Ok(remembered) => Ok(remembered),
             Err(NotFound::Unknown | NotFound::Failed(_)) => Err(Some(entry.known.needed_for(query, now))),
@@ -69,9 +73,9 @@ impl RecallCache {
         query: &MemoryQuery,
         known: Option<Known>,
     ) -> StoreResult<Remembered> {
-        let version = memory_versions::of(connection, query.tenant, &query.session_key)?;
+        let MemoryVersion { version, indexed } = memory_versions::of(connection, query.tenant, &query.session_key)?;
         let mut known = known.filter(|known| known.version == version).unwrap_or_else(|| Known::nothing(version));
-        let mut lookups = Lookups { known: &mut known, connection: Some(connection), query };
+        let mut lookups = Lookups { known: &mut known, connection: Some(connection), query, indexed };
         let remembered = rank::remember(&mut lookups, query).map_err(|error| match error {
             NotFound::Failed(error) => error,
             NotFound::Unknown => StoreError::Failed("a recall had no connection".to_owned()),
@@ -135,19 +139,13 @@ fn scope(query: &MemoryQuery) -> Scope {
     (query.tenant, query.session_key.clone())
 }
 
-/// Whether a recall must read a list of messages again. Of several recalls at a time one does, and the others go on
-/// with the list for a moment.
-fn must_read_again(known: &mut Known, query: &MemoryQuery, now: Instant) -> bool {
+/// Whether a recall must read a list of messages again. It then reads all that are not complete.
+fn must_read_again(known: &mut Known, query: &MemoryQuery, indexed: i64, now: Instant) -> bool {
     let mut must = false;
     for word in &query.words {
         for except in [None, Some(query.shown.conversation)] {
             let Some(list) = known.said_with.get_mut(&(word.clone(), except)) else { continue };
-            let age = now.duration_since(list.read_at);
-            let is_read = list.read_again.is_some_and(|since| now.duration_since(since) < FRESH);
-            if age >= USABLE || (age >= FRESH && !is_read) {
-                list.read_again = Some(now);
-                must = true;
-            }
+            must |= list.must_be_read_again(indexed, now);
         }
     }
     must

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use herma_model::{ConversationId, MessageId, Role, Seq, Timestamp};
 use herma_store::search::text_of;
-use herma_store::{MemoryQuery, MemoryVersion, Passage, Shown, StoreError};
+use herma_store::{MemoryQuery, Passage, Shown, StoreError};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
@@ -18,10 +18,13 @@ use crate::memories::{self, MEMORY, StoredMemory};
 use crate::search::terms;
 use crate::{rewinds, rows};
 
-/// How long a list of messages is taken as complete. What is indexed later is recalled after that.
-pub(super) const FRESH: Duration = Duration::from_millis(250);
-/// How long it may be used while another recall reads it again.
-pub(super) const USABLE: Duration = Duration::from_millis(750);
+/// How long a list of messages is taken as complete if the index has not grown. Messages that are indexed again do not
+/// make it grow.
+const FRESH: Duration = Duration::from_secs(1);
+/// How long a list that is not complete may be used while another recall reads it again.
+const USABLE: Duration = Duration::from_millis(1500);
+/// How long a recall may take to read a list again before another one does.
+const READ_AGAIN: Duration = Duration::from_millis(250);
 
 /// Bytes that an entry costs besides its text.
 const ENTRY: usize = 160;
@@ -54,9 +57,29 @@ pub(crate) struct SaidList {
     pub(super) rows: Arc<[SaidRow]>,
     /// Whether there may be older ones.
     pub(super) is_cut: bool,
-    pub(super) read_at: Instant,
+    /// How much was indexed when it was read, and when that was.
+    indexed: i64,
+    read_at: Instant,
     /// When a recall began to read it again.
-    pub(super) read_again: Option<Instant>,
+    read_again: Option<Instant>,
+}
+
+impl SaidList {
+    /// Whether it has everything that is indexed.
+    fn is_complete(&self, indexed: i64, now: Instant) -> bool {
+        self.indexed == indexed && now.duration_since(self.read_at) < FRESH
+    }
+
+    /// Whether the caller must read it again. Of several recalls at a time one must, and the others go on with it.
+    pub(super) fn must_be_read_again(&mut self, indexed: i64, now: Instant) -> bool {
+        let is_read = self.read_again.is_some_and(|since| now.duration_since(since) < READ_AGAIN);
+        let is_usable = is_read && now.duration_since(self.read_at) < USABLE;
+        if self.is_complete(indexed, now) || is_usable {
+            return false;
+        }
+        self.read_again = Some(now);
+        true
+    }
 }
 
 /// A message that may be recalled where it is not shown.
@@ -78,7 +101,7 @@ type SaidKey = (String, Option<ConversationId>);
 
 /// What is known about one session key at one version.
 pub(crate) struct Known {
-    pub(super) version: MemoryVersion,
+    pub(super) version: i64,
     /// How many of the newest facts were asked for, and these.
     pub(super) newest_facts: Option<(usize, Arc<[StoredMemory]>)>,
     pub(super) facts_with: HashMap<String, Arc<[i64]>>,
@@ -90,7 +113,7 @@ pub(crate) struct Known {
 
 impl Known {
     /// Nothing, at a version.
-    pub(super) fn nothing(version: MemoryVersion) -> Self {
+    pub(super) fn nothing(version: i64) -> Self {
         Self {
             version,
             newest_facts: None,
@@ -115,7 +138,7 @@ impl Known {
                 let Some(list) = self.said_with.get(&key) else { continue };
                 let said = list.rows.iter().filter_map(|row| self.said.get(&row.key).map(|one| (row.key, one.clone())));
                 needed.said.extend(said);
-                if query.as_of.is_some() && now.duration_since(list.read_at) < FRESH {
+                if query.as_of.is_some_and(|as_of| list.is_complete(as_of.indexed, now)) {
                     needed.said_with.insert(key, list.clone());
                 }
             }
@@ -158,6 +181,8 @@ pub(super) struct Lookups<'a> {
     pub(super) known: &'a mut Known,
     pub(super) connection: Option<&'a Connection>,
     pub(super) query: &'a MemoryQuery,
+    /// How much is indexed.
+    pub(super) indexed: i64,
 }
 
 impl<'a> Lookups<'a> {
@@ -246,7 +271,7 @@ impl<'a> Lookups<'a> {
             rows.extend(conversation.map(|conversation| SaidRow { key: *key, conversation }));
         }
         let is_cut = found.len() == longest;
-        let list = SaidList { rows: Arc::from(rows), is_cut, read_at, read_again: None };
+        let list = SaidList { rows: Arc::from(rows), is_cut, indexed: self.indexed, read_at, read_again: None };
         self.known.said_with.insert(key, list.clone());
         Ok(list)
     }

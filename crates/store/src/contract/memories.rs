@@ -247,6 +247,18 @@ pub async fn a_block_goes_with_what_it_quotes<S: Store>(world: &World<S>) {
     world.one.delete(&world.scope, &name("three"), Children::Keep, world.now()).await.unwrap();
 }
 
+pub async fn a_restored_turn_is_remembered_only_if_it_was_recorded<S: Store>(world: &World<S>) {
+    for (to, recorded) in [("secret", false), ("open", true)] {
+        recalled(world, to, Recall::without_block(RecallStatus::Nothing, recorded)).await;
+        let copy = world.copy(to).await;
+        world.delete_existing(to).await;
+        world.restore(copy).await;
+    }
+    let open = world.read("open").await.unwrap().facts.id;
+    let found = found(world, "ann", &["what"], "new").await;
+    assert_eq!(found.passages.iter().map(|passage| passage.conversation).collect::<Vec<_>>(), [open]);
+}
+
 pub async fn what_is_known_of_an_earlier_version_is_not_taken<S: Store>(world: &World<S>) {
     let fact = add(world, "ann", "Ann has a dog").await;
     talk_as(world, "ann", "trip", "my dog is called Bello", "a fine name").await;
