@@ -45,7 +45,7 @@ struct Entry {
 
 impl RecallCache {
     /// Answers a query from memory. If that is not possible: what is known of its key.
-    pub(crate) fn answer(&self, query: &MemoryQuery) -> Result<Remembered, Option<Known>> {
+    pub(crate) fn answer(&self, query: &MemoryQuery) -> Result<Remembered, Option<Box<Known>>> {
         let now = Instant::now();
         let mut entries = self.lock();
         entries.clock += 1;
@@ -54,15 +54,15 @@ impl RecallCache {
         entry.used = used;
         let as_of = query.as_of.filter(|as_of| as_of.version == entry.known.version);
         let Some(indexed) = as_of.map(|as_of| as_of.indexed) else {
-            return Err(Some(entry.known.needed_for(query, now)));
+            return Err(Some(Box::new(entry.known.needed_for(query, now))));
         };
         if must_read_again(&mut entry.known, query, indexed, now) {
-            return Err(Some(entry.known.needed_for(query, now)));
+            return Err(Some(Box::new(entry.known.needed_for(query, now))));
         }
         let mut lookups = Lookups { known: &mut entry.known, connection: None, query, indexed };
         match rank::remember(&mut lookups, query) {
             Ok(remembered) => Ok(remembered),
-            Err(NotFound::Unknown | NotFound::Failed(_)) => Err(Some(entry.known.needed_for(query, now))),
+            Err(NotFound::Unknown | NotFound::Failed(_)) => Err(Some(Box::new(entry.known.needed_for(query, now)))),
         }
     }
 
@@ -71,16 +71,17 @@ impl RecallCache {
         &self,
         connection: &Connection,
         query: &MemoryQuery,
-        known: Option<Known>,
+        known: Option<Box<Known>>,
     ) -> StoreResult<Remembered> {
         let MemoryVersion { version, indexed } = memory_versions::of(connection, query.tenant, &query.session_key)?;
-        let mut known = known.filter(|known| known.version == version).unwrap_or_else(|| Known::nothing(version));
+        let mut known =
+            known.filter(|known| known.version == version).unwrap_or_else(|| Box::new(Known::nothing(version)));
         let mut lookups = Lookups { known: &mut known, connection: Some(connection), query, indexed };
         let remembered = rank::remember(&mut lookups, query).map_err(|error| match error {
             NotFound::Failed(error) => error,
             NotFound::Unknown => StoreError::Failed("a recall had no connection".to_owned()),
         })?;
-        self.put(scope(query), known);
+        self.put(scope(query), *known);
         Ok(remembered)
     }
 
