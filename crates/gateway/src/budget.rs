@@ -4,7 +4,7 @@
 //! answer that is already there is never refused. Without budgets nothing is read.
 
 use herma_model::turn::FailureCode;
-use herma_model::{TenantId, TurnFailure, Usage};
+use herma_model::{ConversationId, TenantId, TurnFailure, Usage};
 use herma_store::StoreError;
 
 use crate::gateway::Gateway;
@@ -39,6 +39,21 @@ impl Gateway {
         let spent = self.store.spent(tenant, session.facts.id).await?;
         let conversation = exceeded("conversation", spent.conversation, budgets.conversation_tokens);
         Ok(conversation.or_else(|| exceeded("tree of conversations", spent.tree, budgets.tree_tokens)))
+    }
+
+    /// Whether Herma may not call a model in a conversation's name. Cancel-safe.
+    pub(crate) async fn is_over_side_budget(
+        &self,
+        tenant: TenantId,
+        conversation: ConversationId,
+    ) -> Result<bool, StoreError> {
+        let budgets = self.settings.budgets;
+        if budgets.conversation_tokens == 0 && budgets.tree_tokens == 0 {
+            return Ok(false);
+        }
+        let spent = self.store.spent(tenant, conversation).await?;
+        let conversation = exceeded("conversation", spent.conversation, budgets.conversation_tokens);
+        Ok(conversation.or_else(|| exceeded("tree of conversations", spent.tree, budgets.tree_tokens)).is_some())
     }
 }
 

@@ -22,6 +22,8 @@ pub const RESULT_STORED: &str = "result_stored";
 pub const ANSWERED: &str = "answered";
 /// After the commit, before the client is told.
 pub const COMMITTED: &str = "committed";
+/// A model has read a finished conversation, and its facts are not stored yet.
+pub const READ: &str = "read";
 
 /// The points that every streamed turn reaches, in order.
 pub const POINTS: [&str; 4] = [ADMITTED, SHOWN, ANSWERED, COMMITTED];

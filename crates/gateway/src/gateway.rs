@@ -23,7 +23,7 @@ use crate::follow::{Followed, Follower};
 use crate::live::{LiveTurn, LiveTurns};
 use crate::log::{TurnEvent, TurnLog};
 use crate::memory::handing_over::{self, Delivering};
-use crate::memory::{Memories, Remembering};
+use crate::memory::{Memories, Remembering, reader};
 use crate::models::{ModelServers, OfferedModels, ResolvedModel};
 use crate::readiness::Readiness;
 use crate::request::{ConversationRef, TurnHandle, TurnRequest};
@@ -91,6 +91,7 @@ impl Gateway {
         });
         watching::start(&gateway);
         retention::start(&gateway);
+        reader::start(&gateway);
         parked::start(&gateway);
         gateway
     }

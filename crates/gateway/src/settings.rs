@@ -154,6 +154,7 @@ mod tests {
             memory: MemorySettings {
                 provider: ProviderSettings::Off,
                 limits: RecallLimits { budget: 0, timeout: Duration::ZERO },
+                model: None,
             },
             budgets: BudgetSettings::default(),
             max_live_turns: 1,

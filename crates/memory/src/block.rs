@@ -49,8 +49,9 @@ pub(crate) fn block(recollections: Vec<Recollection>, budget: usize) -> Option<B
 /// The lines that fit. A line that does not fit is left out, and a shorter one may follow.
 fn fitting(recollections: Vec<Recollection>, left: &mut usize) -> Vec<(String, Recollection)> {
     let mut lines = Vec::new();
+    let mut days = Days::default();
     for recollection in recollections {
-        let line = line(&recollection);
+        let line = line(&recollection, days.of(recollection.at));
         if let Some(rest) = left.checked_sub(tokens(&line)) {
             *left = rest;
             lines.push((line, recollection));
@@ -59,8 +60,7 @@ fn fitting(recollections: Vec<Recollection>, left: &mut usize) -> Vec<(String, R
     lines
 }
 
-fn line(recollection: &Recollection) -> String {
-    let day = day(recollection.at);
+fn line(recollection: &Recollection, day: &str) -> String {
     let text = harmless(&recollection.text);
     match recollection.speaker {
         None => format!("- {day}: {text}\n"),
@@ -69,14 +69,32 @@ fn line(recollection: &Recollection) -> String {
     }
 }
 
-fn day(moment: Timestamp) -> String {
-    let whole = moment.to_string();
-    whole.get(..10).map_or(whole.clone(), str::to_owned)
+/// Writes days. Many lines in a row have the same one.
+#[derive(Default)]
+struct Days {
+    last: Option<(i64, String)>,
+}
+
+impl Days {
+    fn of(&mut self, moment: Timestamp) -> &str {
+        let number = moment.0.div_euclid(86_400_000);
+        let known = self.last.take().filter(|(last, _)| *last == number);
+        let (_, day) = self.last.insert(known.unwrap_or_else(|| {
+            let mut day = moment.to_string();
+            // Years of more than four digits are longer.
+            day.truncate(day.find('T').unwrap_or(day.len()));
+            (number, day)
+        }));
+        day
+    }
 }
 
 /// The text on one line, without anything that looks like the first or the last line of a block.
 fn harmless(text: &str) -> String {
     let mut line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if !line.contains('[') {
+        return line;
+    }
     for marker in [BEGIN, END] {
         // Without its bracket, in any case. Both markers are ASCII, so places in the lower-case copy are places here.
         while let Some(at) = line.to_ascii_lowercase().find(&marker.to_ascii_lowercase()) {

@@ -47,6 +47,7 @@ impl MemoryProvider for Builtin {
             passages: if self.passages { passages } else { 0 },
             facts: if self.facts { FACTS } else { 0 },
             shown: request.shown.clone(),
+            as_of: request.as_of,
         };
         let remembered = self.store.remember(query).await?;
         let facts = remembered.facts.into_iter().map(|fact| Recollection {
@@ -56,21 +57,23 @@ impl MemoryProvider for Builtin {
             conversation: fact.conversation,
             memory: Some(fact.id),
         });
-        let said = remembered.passages.into_iter().filter(|passage| is_news(passage, request));
-        let said = said.filter_map(|passage| recollection(&passage, &asked)).take(PASSAGES);
+        let question = fold(request.text.trim());
+        let said = remembered.passages.iter().filter(|passage| !request.inherited.contains(&passage.message));
+        let said = said.filter_map(|passage| recollection(passage, &question, &asked)).take(PASSAGES);
         Ok(facts.chain(said).collect())
     }
 }
 
-/// Whether a passage says more than what the model is shown anyway.
-fn is_news(passage: &Passage, request: &RecallRequest) -> bool {
-    !request.inherited.contains(&passage.message) && fold(passage.text.trim()) != fold(request.text.trim())
-}
-
-fn recollection(passage: &Passage, asked: &[String]) -> Option<Recollection> {
+/// `None` if a passage says no more than the question, which the model is shown anyway.
+fn recollection(passage: &Passage, question: &str, asked: &[String]) -> Option<Recollection> {
+    let text = passage.text.trim();
+    let folded = fold(text);
+    if folded == question {
+        return None;
+    }
     Some(Recollection {
         speaker: Some(passage.role.into()),
-        text: words::excerpt(&passage.text, asked)?,
+        text: words::excerpt(text, &folded, asked)?,
         at: passage.created_at,
         conversation: Some(passage.conversation),
         memory: None,

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use herma_model::{ConversationId, MemoryId, MessageId, Role, SessionKey, TenantId, Timestamp};
-use herma_store::Shown;
+use herma_store::{MemoryVersion, Shown};
 
 /// What a turn wants to remember.
 #[derive(Debug, Clone)]
@@ -18,6 +18,8 @@ pub struct RecallRequest {
     pub shown: Shown,
     /// Messages that the conversation shows, but inherited from another one.
     pub inherited: Vec<MessageId>,
+    /// The version of the store's memory that the admission of the turn has seen.
+    pub as_of: Option<MemoryVersion>,
 }
 
 /// One thing that is remembered.

@@ -124,6 +124,7 @@ mod tests {
             text: "hello".to_owned(),
             shown: Shown { conversation: ConversationId::from_uuid(Uuid::nil()), hidden_through: None },
             inherited: Vec::new(),
+            as_of: None,
         };
         recall(provider, &request, RecallLimits { budget: 800, timeout: Duration::from_millis(500) }, true).await
     }

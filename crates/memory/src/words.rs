@@ -56,9 +56,7 @@ const fn is_hiragana(letter: char) -> bool {
 }
 
 /// The part of a text that has the first of the words. `None` if it has none of them.
-pub(crate) fn excerpt(text: &str, asked: &[String]) -> Option<String> {
-    let text = text.trim();
-    let folded = fold(text);
+pub(crate) fn excerpt(text: &str, folded: &str, asked: &[String]) -> Option<String> {
     let at = asked.iter().filter_map(|word| folded.find(stem(word))).min()?;
     if text.chars().count() <= MOST_QUOTED {
         return Some(text.to_owned());
@@ -101,9 +99,10 @@ mod tests {
     #[test]
     fn a_long_text_is_quoted_where_it_has_the_word() {
         let long = format!("{} The keeper is Ann. {}", "sea ".repeat(500), "wind ".repeat(500));
-        let quoted = excerpt(&long, &["keepers".to_owned()]).unwrap();
+        let excerpt = |text: &str, word: &str| excerpt(text, &fold(text), &[word.to_owned()]);
+        let quoted = excerpt(&long, "keepers").unwrap();
         assert!(quoted.contains("The keeper is Ann.") && quoted.chars().count() <= MOST_QUOTED + 2, "{quoted}");
-        assert_eq!(excerpt("short keeper", &["keeper".to_owned()]).as_deref(), Some("short keeper"));
-        assert_eq!(excerpt("nothing of it", &["keeper".to_owned()]), None);
+        assert_eq!(excerpt("short keeper", "keeper").as_deref(), Some("short keeper"));
+        assert_eq!(excerpt("nothing of it", "keeper"), None);
     }
 }

@@ -277,6 +277,9 @@ pub struct CopiedTurn {
     pub visible_while_queued: bool,
     /// Whether it was ended in place of its owner, which was dead or did not stop.
     pub cut_off: bool,
+    /// Whether what it says must not be recalled in other conversations.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unrecorded: bool,
     /// The fields of its request that the response repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub echo: Option<Arc<str>>,

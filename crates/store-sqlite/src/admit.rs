@@ -26,7 +26,7 @@ use crate::queue::{self, NewWaiter};
 use crate::rows::ConversationState;
 use crate::tables::insert_message;
 use crate::takeover::{self, TakeoverReason, take_over};
-use crate::{admissions, histories, retry, snapshot, waiting};
+use crate::{admissions, histories, memory_versions, retry, snapshot, waiting};
 
 /// Decides an admission. What is written is kept unless the outcome is `Refused`.
 pub(crate) fn admit(
@@ -383,7 +383,7 @@ fn start(
         let key = admissions::add(connection, instance, admission, message, &state, given)?;
         let row = TurnRow { key, id: admission.turn, attempt: 1, started_at: admission.now, usage: None };
         let message = stored_message(&state, &row, state.next_seq, message.clone(), admission.now);
-        return Ok(running(instance, admission, state, &row, lease, vec![message]));
+        return running(connection, instance, admission, state, &row, lease, vec![message]);
     }
     let ticket = match admission.ticket {
         None if admission.takes_over => {
@@ -431,7 +431,7 @@ fn start(
     if let Some(ticket) = ticket {
         instance.live.remove(ticket.0);
     }
-    Ok(running(instance, admission, state, &row, lease, messages))
+    running(connection, instance, admission, state, &row, lease, messages)
 }
 
 /// A message of a turn that starts, at its place.
@@ -455,19 +455,23 @@ fn stored_message(
 
 /// The outcome for a turn that has got the lease.
 fn running(
+    connection: &Connection,
     instance: &mut Instance,
     admission: &Admission,
     state: ConversationState,
     row: &TurnRow,
     NewLease { fence, resolution, .. }: NewLease,
     messages: Vec<Arc<Message>>,
-) -> AdmitOutcome {
+) -> StoreResult<AdmitOutcome> {
+    let tenant = admission.scope.tenant;
+    let session_key = state.facts.session_key.as_ref();
+    let memory = session_key.map(|key| memory_versions::of(connection, tenant, key)).transpose()?;
     instance.live.insert(row.key, Fence(fence));
-    AdmitOutcome::Running(Box::new(Running {
+    Ok(AdmitOutcome::Running(Box::new(Running {
         turn: row.id,
         attempt: row.attempt,
         lease: Lease {
-            tenant: admission.scope.tenant,
+            tenant,
             conversation: state.key,
             turn: row.key,
             fence: Fence(fence),
@@ -483,8 +487,9 @@ fn running(
         resolution,
         started_at: row.started_at,
         usage: row.usage,
+        memory,
         durable: Receipt::durable(),
-    }))
+    })))
 }
 
 /// Gives a conversation its session key. This is a separate statement, so that the index of keys is not written with

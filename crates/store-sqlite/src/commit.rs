@@ -112,7 +112,7 @@ pub(crate) fn commit(
         approvals::forget(connection, lease.turn)?;
     }
     if let Some(recall) = &commit.recall {
-        recalls::write(connection, lease, recall)?;
+        recalls::write(connection, lease, recall, commit.now)?;
     }
     if let (HandOver::Yes, true, Some(key)) = (hand_over, is_answer, &session_key) {
         outbox::record(connection, lease, key, commit.now)?;
@@ -223,7 +223,7 @@ pub(crate) fn append(connection: &Connection, append: &Append) -> StoreResult<Co
     let messages = insert(connection, *lease, session, (held.session, held.seq), messages, *now)?;
     clear_journal(connection, lease.turn)?;
     if let Some(recall) = recall {
-        recalls::write(connection, *lease, recall)?;
+        recalls::write(connection, *lease, recall, *now)?;
     }
     let revision = Revision {
         last_turn: held.last_turn,

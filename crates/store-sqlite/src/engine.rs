@@ -19,6 +19,7 @@ use crate::instance::Instance;
 use crate::maintenance::Maintenance;
 use crate::notices::Notices;
 use crate::readers::Readers;
+use crate::remember::RecallCache;
 use crate::renewals::Renewals;
 use crate::writer::{Answer, FIRST_PAUSE, JobOutcome, LONGEST_PAUSE, WhenUnavailable, Writer};
 use crate::{admissions, migrations, open};
@@ -30,6 +31,7 @@ const WRITE_OUT_WAIT: Duration = Duration::from_millis(500);
 pub struct SqliteStore {
     writer: Arc<Writer>,
     readers: Readers,
+    remembered: Arc<RecallCache>,
     notices: Arc<Notices>,
     new_events: watch::Sender<i64>,
     /// How many events are known to be on disk.
@@ -88,6 +90,7 @@ impl SqliteStore {
         Ok(Self {
             writer,
             readers: Readers::new(path.to_owned()),
+            remembered: Arc::default(),
             notices,
             new_events,
             synced_events: AtomicI64::new(0),

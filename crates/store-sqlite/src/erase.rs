@@ -17,7 +17,9 @@ pub(crate) mod steps;
 use std::sync::Arc;
 
 use herma_model::alias::Namespace;
-use herma_model::{Alias, ConversationEvent, ConversationId, ErasureId, SessionKey, StopKind, Timestamp, TurnId};
+use herma_model::{
+    Alias, ConversationEvent, ConversationId, ErasureId, SessionKey, StopKind, TenantId, Timestamp, TurnId,
+};
 use herma_store::{Children, Facts, Removed, Scope};
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -25,7 +27,7 @@ use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
 use crate::lineage::{END, Segment};
 use crate::park::end_parked;
-use crate::{events, grants, memories, outbox, parent, queue, recalls, rows, snapshot, takeover};
+use crate::{events, grants, memories, memory_versions, outbox, parent, queue, recalls, rows, snapshot, takeover};
 
 /// What a conversation's name leads to for an erasure.
 pub(crate) enum Found {
@@ -119,6 +121,7 @@ pub(crate) fn erase(
     if let Some(parked) = state.running {
         end_parked(connection, &mut state, parked, StopKind::Cancel, now)?;
     }
+    let own_key = state.facts.session_key.clone();
     if how.as_key.is_some() {
         Arc::make_mut(&mut state.facts).session_key = how.as_key.cloned();
     }
@@ -132,6 +135,16 @@ pub(crate) fn erase(
     }
     recalls::forget_conversation(connection, conversation)?;
     outbox::erasures::conversation(connection, conversation, how.receipt, now)?;
+    let tenant = connection
+        .prepare_cached("SELECT tenant_pk FROM conversations WHERE pk = ?1")
+        .and_then(|mut select| select.query_row([conversation], |row| row.get(0).map(TenantId)))
+        .translated()?;
+    erase_rows(connection, conversation, removed)?;
+    own_key.map_or(Ok(()), |key| memory_versions::forget_unused(connection, tenant, &key))
+}
+
+/// Deletes the rows of a conversation that branches do not inherit, and those of deleted sources that only it needed.
+fn erase_rows(connection: &Connection, conversation: i64, removed: &mut Removed) -> StoreResult<()> {
     let mut next = Some(conversation);
     while let Some(conversation) = next {
         let source = Segment::inherited(connection, conversation)?.map(|source| source.conversation);
@@ -199,6 +212,7 @@ fn cut_back(connection: &Connection, conversation: i64, rest: InheritedPart, rem
     removed.names += delete("DELETE FROM aliases WHERE conversation_pk = ?1")?;
     delete("DELETE FROM pins WHERE conversation_pk = ?1")?;
     delete("DELETE FROM imports WHERE conversation_pk = ?1")?;
+    delete("DELETE FROM readings WHERE conversation_pk = ?1")?;
     parent::disconnect_children(connection, conversation, 0)?;
     removed.turns += forget_turns(connection, conversation, rest.through)?;
     let delete_after = |place: i64, statement: &str| {

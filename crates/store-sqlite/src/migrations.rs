@@ -54,6 +54,8 @@ const MIGRATIONS: &[Migration] = &[
     Migration { number: 30, sql: include_str!("../migrations/0030_memories.sql") },
     Migration { number: 31, sql: include_str!("../migrations/0031_erasures.sql") },
     Migration { number: 32, sql: include_str!("../migrations/0032_outbox.sql") },
+    Migration { number: 33, sql: include_str!("../migrations/0033_memory_versions.sql") },
+    Migration { number: 34, sql: include_str!("../migrations/0034_readings.sql") },
 ];
 
 /// The newest schema version that this program knows.

@@ -101,6 +101,8 @@ pub(crate) fn resume(
         started_at: record.started_at,
         // The stored request of a parked turn has it.
         usage: None,
+        // It has recalled before it was parked.
+        memory: None,
         durable: Receipt::durable(),
     };
     let approvals: Vec<PendingApproval> = asked.into_iter().map(|asked| asked.approval).collect();

@@ -3,19 +3,22 @@
 //! A block quotes conversations and facts. If one of them is deleted, the whole block goes, because only the last
 //! turn's block is ever shown.
 
-use herma_model::{ConversationId, Recall, RecallStatus, SessionKey, TenantId, TurnId};
+use herma_model::{ConversationId, Recall, RecallStatus, SessionKey, TenantId, Timestamp, TurnId};
 use herma_store::Lease;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::failure::{StoreResult, Translate};
-use crate::rows;
+use crate::{memory_versions, readings, rows};
 
 /// The source of what an outside provider concluded from conversations that it does not name.
 pub(crate) const DERIVED: &str = "derived";
 
 /// Writes what memory did for a turn. An earlier attempt's row is replaced.
-pub(crate) fn write(connection: &Connection, lease: Lease, recall: &Recall) -> StoreResult<()> {
+pub(crate) fn write(connection: &Connection, lease: Lease, recall: &Recall, now: Timestamp) -> StoreResult<()> {
     let sources = recall.block.as_ref().map(|_| sources(recall));
+    if !recall.recorded && was_recorded(connection, lease)? {
+        memory_versions::raise(connection, lease.conversation)?;
+    }
     connection
         .prepare_cached(
             "INSERT OR REPLACE INTO recalls (turn_pk, conversation_pk, status, recorded, block, sources)
@@ -31,7 +34,26 @@ pub(crate) fn write(connection: &Connection, lease: Lease, recall: &Recall) -> S
                 sources
             ])
         })
+        .translated()?;
+    if recall.recorded { readings::note(connection, lease, now) } else { Ok(()) }
+}
+
+/// Notes that what a restored turn says must not be recalled.
+pub(crate) fn write_unrecorded(connection: &Connection, conversation: i64, turn: i64) -> StoreResult<()> {
+    connection
+        .prepare_cached(
+            "INSERT OR REPLACE INTO recalls (turn_pk, conversation_pk, status, recorded) VALUES (?1, ?2, 'off', 0)",
+        )
+        .and_then(|mut insert| insert.execute([turn, conversation]))
         .map(drop)
+        .translated()
+}
+
+/// Whether what an earlier attempt of the turn said may be recalled.
+fn was_recorded(connection: &Connection, lease: Lease) -> StoreResult<bool> {
+    connection
+        .prepare_cached("SELECT 1 FROM recalls WHERE turn_pk = ?1 AND recorded = 1")
+        .and_then(|mut select| select.exists([lease.turn]))
         .translated()
 }
 

@@ -13,6 +13,7 @@ use herma_model::{
 
 use crate::commit::Lease;
 use crate::history::ExpectedHistory;
+use crate::memories::MemoryVersion;
 use crate::receipt::Receipt;
 use crate::snapshot::{Revision, Scope, Version};
 
@@ -245,6 +246,8 @@ pub struct Running {
     pub started_at: Timestamp,
     /// What model calls of earlier attempts at this place have used.
     pub usage: Option<Usage>,
+    /// The version of what is remembered about the conversation's session key. `None` without a key.
+    pub memory: Option<MemoryVersion>,
     /// Resolves when the admission is on disk.
     pub durable: Receipt,
 }

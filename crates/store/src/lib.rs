@@ -21,6 +21,7 @@ pub mod listing;
 pub mod memories;
 mod notices;
 pub mod outbox;
+pub mod readings;
 mod receipt;
 pub mod rewrite;
 pub mod search;
@@ -58,11 +59,12 @@ pub use lineage::{
 };
 pub use list::{Archived, Cursor, InvalidCursor, ListFilter, ListOrder, ListView, Page};
 pub use listing::{ConversationRow, Entry, MessagePage, MessageRange, Order, Pin};
-pub use memories::{MemoryFilter, MemoryPage, MemoryQuery, NewMemory, Passage, Remembered, Shown};
+pub use memories::{MemoryFilter, MemoryPage, MemoryQuery, MemoryVersion, NewMemory, Passage, Remembered, Shown};
 pub use notices::{Notice, Subscription};
 pub use outbox::{
     Backlog, Delivery, DeliveryClaim, DeliveryOutcome, DeliveryTask, ErasedNotDelivered, RecordedMessage, RecordedTurn,
 };
+pub use readings::{Reading, ReadingClaim, ReadingEnd};
 pub use receipt::{Receipt, ReceiptSender, receipt};
 pub use rewrite::{Rewrite, RewriteOutcome};
 pub use search::{Grouping, Hit, HitMessage, Search, SearchCursor, SearchFilter, SearchPage};

@@ -50,6 +50,15 @@ pub struct MemoryPage {
     pub next: Option<i64>,
 }
 
+/// The version of what is remembered about a session key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryVersion {
+    /// Changes with its facts, and when something that was said may be recalled no more.
+    pub version: i64,
+    /// Changes when more was indexed that was said under any key.
+    pub indexed: i64,
+}
+
 /// What a turn wants to remember.
 #[derive(Debug, Clone)]
 pub struct MemoryQuery {
@@ -66,6 +75,9 @@ pub struct MemoryQuery {
     pub facts: usize,
     /// What the asking conversation still shows its model.
     pub shown: Shown,
+    /// The version that the caller's admission has seen. An engine may then answer from memory with what it read at
+    /// this version. While others read what was indexed since, it may leave that out. `None`: it reads the store.
+    pub as_of: Option<MemoryVersion>,
 }
 
 /// The part of a conversation that its model is shown. Nothing of it is recalled.
@@ -96,7 +108,7 @@ pub struct Passage {
     /// Whose words they are.
     pub role: Role,
     /// The whole text.
-    pub text: String,
+    pub text: Arc<str>,
     /// When it was said.
     pub created_at: Timestamp,
 }

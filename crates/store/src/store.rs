@@ -33,6 +33,7 @@ use crate::listing::{ConversationRow, MessagePage, MessageRange, Pin};
 use crate::memories::{MemoryFilter, MemoryPage, MemoryQuery, NewMemory, Remembered};
 use crate::notices::{Notice, Subscription};
 use crate::outbox::{Backlog, Delivery, DeliveryClaim, DeliveryOutcome, ErasedNotDelivered};
+use crate::readings::{Reading, ReadingEnd};
 use crate::receipt::Receipt;
 use crate::rewrite::{Rewrite, RewriteOutcome};
 use crate::search::{Search, SearchPage};
@@ -444,6 +445,18 @@ pub trait Store: Send + Sync + 'static {
         tenant: TenantId,
         session_key: &SessionKey,
     ) -> Result<ErasedNotDelivered, StoreError>;
+
+    /// Says whether a model is to read the conversations under session keys that go on from now. If not, those that
+    /// wait are forgotten. Durable when it returns.
+    async fn want_readings(&self, wanted: bool) -> Result<(), StoreError>;
+
+    /// The next part of a finished conversation that is to be read for facts, if one is due. No other caller gets it
+    /// for [`READING_TIME`](crate::readings::READING_TIME). Durable when it returns.
+    async fn next_reading(&self, now: Timestamp) -> Result<Option<Reading>, StoreError>;
+
+    /// Ends a reading, and adds its facts. `false`, and nothing has changed, if another caller has got it meanwhile, or
+    /// its conversation is gone. Durable when it returns.
+    async fn end_reading(&self, reading: Reading, end: ReadingEnd, now: Timestamp) -> Result<bool, StoreError>;
 
     /// Deletes a message, or replaces it by what is left of it. Durable when it returns. Summaries cannot be rewritten,
     /// and a summary keeps what it says about the message.

@@ -19,6 +19,7 @@ pub mod align;
 pub mod allowed;
 pub mod compaction;
 pub mod context;
+pub mod facts;
 pub mod machine;
 pub mod pairing;
 mod pieces;

@@ -5,8 +5,7 @@ use crate::reading::path::quoted;
 use crate::sections::memory::MemoryProvider;
 
 /// Features that do not exist yet, by the prefix of their settings.
-const NOT_YET: [(&str, &str); 2] =
-    [("memory.model", "a model that reads finished conversations is"), ("jobs.", "scheduled jobs are")];
+const NOT_YET: [(&str, &str); 1] = [("jobs.", "scheduled jobs are")];
 
 /// One line for each setting that was given but has no effect.
 pub(crate) fn notices(config: &Config, set: &[String]) -> Vec<String> {

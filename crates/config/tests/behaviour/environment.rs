@@ -87,7 +87,6 @@ fn a_setting_whose_feature_is_not_there_yet_is_reported_and_not_refused() {
     assert_eq!(
         load_file(toml).unwrap().notices,
         [
-            format!("`memory.model` is set, but a model that reads finished conversations is {suffix}"),
             format!("`jobs.enabled` is set, but scheduled jobs are {suffix}"),
         ]
     );

@@ -1,8 +1,9 @@
-//! Long-term memory: [`facts`] that callers read and change, the [`recall`] into turns, and what an outside provider is
-//! told ([`handing_over`]).
+//! Long-term memory: [`facts`] that callers read and change, the [`recall`] into turns, the [`reader`] of finished
+//! conversations, and what an outside provider is told ([`handing_over`]).
 
 mod facts;
 pub(crate) mod handing_over;
+pub(crate) mod reader;
 mod recall;
 
 pub use facts::Memories;

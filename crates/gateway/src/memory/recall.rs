@@ -24,6 +24,8 @@ pub struct MemorySettings {
     pub provider: ProviderSettings,
     /// How much is recalled into a turn, and how long that may take.
     pub limits: RecallLimits,
+    /// The model that reads finished conversations for facts. If `None`, no model does.
+    pub model: Option<String>,
 }
 
 /// Who remembers.
@@ -117,6 +119,7 @@ fn recall_request(request: &TurnRequest, turn: &RunningTurn, session_key: Sessio
             hidden_through: before.and_then(|snapshot| snapshot.base.as_ref()).map(|base| base.through),
         },
         inherited: inherited.iter().map(|message| message.id).collect(),
+        as_of: turn.running.memory,
     }
 }
 

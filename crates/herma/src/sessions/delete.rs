@@ -2,7 +2,7 @@
 
 use herma_gateway::{GatewayError, Sessions};
 use herma_model::{Alias, Principal};
-use herma_store::{Children, ConversationRow, Facts, Pin, Store};
+use herma_store::{Children, ConversationRow, Pin, Store};
 
 use super::{explain, id_prefix};
 use crate::arguments::DeleteFlags;
@@ -15,7 +15,7 @@ const TITLE: usize = 40;
 pub(super) async fn delete(store: &dyn Store, operator: &Principal, flags: &DeleteFlags) -> anyhow::Result<()> {
     let sessions = &Sessions::of(store, operator);
     let alias = if flags.yes { flags.session.id.clone() } else { confirmed(sessions, flags).await? };
-    match sessions.delete(&alias, flags.children, Facts::Erase).await {
+    match sessions.delete(&alias, flags.children, flags.memories).await {
         Ok(deleted) => receipt::print(store, operator, deleted, alias.as_str(), flags.session.shared.json).await,
         Err(GatewayError::NotFound(_)) if flags.yes => {
             let context = "with --yes it has to be named whole, not by a short id or a beginning";

@@ -82,7 +82,8 @@ fn memory_settings(config: &MemoryConfig) -> MemorySettings {
         (MemoryProvider::Honcho, Some(honcho)) => ProviderSettings::Honcho(honcho),
         (MemoryProvider::Honcho, None) | (MemoryProvider::Off, _) => ProviderSettings::Off,
     };
-    MemorySettings { provider, limits: RecallLimits { budget: config.budget, timeout: config.timeout } }
+    let limits = RecallLimits { budget: config.budget, timeout: config.timeout };
+    MemorySettings { provider, limits, model: config.model.clone() }
 }
 
 /// How the Honcho server is used. `None` if there is none.

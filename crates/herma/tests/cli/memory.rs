@@ -1,3 +1,7 @@
+use herma_gateway::{Memories, access};
+use herma_model::{MemorySource, SessionKey};
+use herma_store::Store;
+use herma_store_sqlite::SqliteStore;
 use serde_json::Value;
 
 use crate::Terminal;
@@ -21,4 +25,27 @@ fn facts_are_added_listed_and_forgotten() {
     assert!(again.code == 1 && again.stderr.contains("no memory is known by this id"), "{}", again.stderr);
     let rest = terminal.run(&["memory", "list"]);
     assert!(rest.stdout.contains("Bob plays chess") && !rest.stdout.contains("nuts"), "{}", rest.stdout);
+}
+
+#[tokio::test]
+async fn facts_go_with_the_conversation_they_come_from_unless_they_are_to_be_kept() {
+    let terminal = Terminal::new();
+    terminal.run(&["keys", "create"]).answer();
+    for (name, flags, left) in [("gone", &[][..], 0), ("kept", &["--memories", "keep"][..], 1)] {
+        terminal.run_with_input(&["chat", "--session", name], "hello\n").answer();
+        let row = terminal.run(&["sessions", "show", name, "--json"]);
+        let row: Value = serde_json::from_str(row.answer()).unwrap();
+        let conversation = row["conversation_id"].as_str().unwrap().parse().unwrap();
+        let store = SqliteStore::open(&terminal.data().join("herma.db")).unwrap();
+        let principal = access::default_principal(&store).await.unwrap();
+        let key = SessionKey::parse("ann").unwrap();
+        let added = Memories::of(&store, &principal).add(key, name, MemorySource::Tool, Some(conversation)).await;
+        added.unwrap();
+        store.close().await;
+        terminal.run(&[&["sessions", "delete", name, "--yes"], flags].concat()).answer();
+        let listed = terminal.run(&["memory", "list", "--json"]);
+        assert_eq!(listed.answer().lines().count(), left, "{name}: {}", listed.stdout);
+    }
+    let refused = terminal.run(&["sessions", "delete", "kept", "--yes", "--memories", "some"]);
+    assert!(refused.code == 2 && refused.stderr.contains("must be keep or delete"), "{}", refused.stderr);
 }

@@ -9,6 +9,7 @@ mod contexts;
 mod conversations;
 mod erasure;
 mod events;
+mod fact_reader;
 #[cfg(target_os = "linux")]
 mod health;
 mod home;

@@ -34,6 +34,11 @@ impl TestGateway {
         Self { herma, upstream, data, settings }
     }
 
+    /// Leaves an environment variable out at the next start.
+    pub(crate) fn forget_setting(&mut self, name: &str) {
+        self.settings.retain(|(known, _)| known != name);
+    }
+
     /// Kills the gateway and starts it again on the same data.
     pub(crate) async fn restart(&mut self) {
         self.herma.kill();

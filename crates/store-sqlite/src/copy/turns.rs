@@ -17,7 +17,8 @@ use crate::{rows, waiting};
 const TURN: &str = "t.pk, t.id, s.id, t.api, t.state, t.attempt, t.resolution, t.rotated, t.first_seq, t.answer_seq, \
      t.last_seq, t.model, t.finish_reason, t.input_tokens, t.output_tokens, t.cached_tokens, t.reasoning_tokens, \
      t.failure_code, t.failure_message, t.upstream_status, t.stop_kind, t.kept, t.visible_while_queued, t.cut_off, \
-     t.echo, t.record, t.created_at, t.ended_at, c.next_seq, t.cache_write_tokens, t.attempt_of";
+     t.echo, t.record, t.created_at, t.ended_at, c.next_seq, t.cache_write_tokens, t.attempt_of, \
+     EXISTS (SELECT 1 FROM recalls r WHERE r.turn_pk = t.pk AND r.recorded = 0)";
 
 /// The failure of a turn that runs during the export.
 const RUNNING: &str = "it was running when the conversation was exported";
@@ -89,6 +90,7 @@ fn turn(row: &Row<'_>) -> rusqlite::Result<(i64, CopiedTurn)> {
         kept: row.get(21)?,
         visible_while_queued: row.get(22)?,
         cut_off: row.get(23)?,
+        unrecorded: row.get(31)?,
         echo: rows::optional_text(row, 24)?,
         record: rows::optional_text(row, 25)?,
         waiting: Vec::new(),

@@ -19,7 +19,7 @@ use herma_store::{
     Extent, FailedCompaction, FoundHistory, Grant, HistoryEnds, HistoryScope, Import, ImportOutcome, KeyHash, Lease,
     LedgerPage, LineageOutcome, LineageRange, ListFilter, MadeTitle, MemoryFilter, MemoryPage, MemoryQuery,
     MessagePage, MessageRange, NewApiKey, NewBranch, NewCompaction, NewConversation, NewMemory, Notice, Page, Park,
-    Pin, PinOutcome, Question, Receipt, Remembered, Resembling, Restoration, RestoreIntent, RestoreOutcome, Resumed,
+    Pin, PinOutcome, Question, Reading, ReadingEnd, Receipt, Remembered, Resembling, Restoration, RestoreIntent, RestoreOutcome, Resumed,
     Rewind, RewindOutcome, Rewrite, RewriteOutcome, Scope, Search, SearchPage, Snapshot, Spent, StatelessTurn,
     StopOutcome, Store, StoreError, StreamedOutput, StreamedPart, StreamedThrough, Subscription, TurnRecord, Undo,
     UndoOutcome, receipt,
@@ -35,7 +35,7 @@ use crate::search::indexer::BatchLimit;
 use crate::writer::{Answer, Callback, JobOutcome, WhenUnavailable};
 use crate::{
     admissions, admit, approvals, branch, commit, compact, copy, delegates, describe, events, expiry, family, grants,
-    histories, import, keys, ledger, list, listing, maintenance, memories, outbox, park, pins, queue, remember,
+    histories, import, keys, ledger, list, listing, maintenance, memories, outbox, park, pins, queue, readings,
     retract, retry, rewind, rewrite, search, snapshot, stop, takeover, title, transcript, turns, undo, usage,
 };
 
@@ -555,7 +555,24 @@ impl Store for SqliteStore {
     }
 
     async fn remember(&self, query: MemoryQuery) -> Result<Remembered, StoreError> {
-        self.readers.read(move |connection| remember::remember(connection, &query)).await
+        let known = match self.remembered.answer(&query) {
+            Ok(remembered) => return Ok(remembered),
+            Err(known) => known,
+        };
+        let cache = Arc::clone(&self.remembered);
+        self.readers.read(move |connection| cache.read(connection, &query, known)).await
+    }
+
+    async fn want_readings(&self, wanted: bool) -> Result<(), StoreError> {
+        self.write_beside_turns(move |connection, _| readings::want(connection, wanted)).await
+    }
+
+    async fn next_reading(&self, now: Timestamp) -> Result<Option<Reading>, StoreError> {
+        self.write_beside_turns(move |connection, instance| readings::next(connection, instance, now)).await
+    }
+
+    async fn end_reading(&self, reading: Reading, end: ReadingEnd, now: Timestamp) -> Result<bool, StoreError> {
+        self.write_beside_turns(move |connection, _| readings::end(connection, &reading, &end, now)).await
     }
 
     fn use_outbox(&self) {

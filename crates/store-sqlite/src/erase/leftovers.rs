@@ -45,6 +45,7 @@ const MUST_BE_GONE: &str = "SELECT
     (SELECT count(*) FROM grants WHERE conversation_pk = ?1 AND conversation_pk IS NOT NULL) +
     (SELECT count(*) FROM events WHERE conversation_pk = ?1) +
     (SELECT count(*) FROM admissions WHERE conversation_pk = ?1) +
+    (SELECT count(*) FROM readings WHERE conversation_pk = ?1) +
     (SELECT count(*) FROM memories WHERE conversation_pk = ?1 AND conversation_pk IS NOT NULL) +
     (SELECT count(*) FROM sessions WHERE conversation_pk = ?1 AND pk > ?3) +
     (SELECT count(*) FROM compactions k LEFT JOIN messages m ON m.pk = k.summary_pk

@@ -11,7 +11,7 @@ use crate::erase::receipts;
 use crate::erase::{self, Found, Manner};
 use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
-use crate::{memories, outbox};
+use crate::{memories, memory_versions, outbox};
 
 /// The most conversations of a session key or a tenant that one transaction erases.
 const STEP: usize = 64;
@@ -107,6 +107,7 @@ impl Erasing {
         }
         self.trace.note_memories(connection, self.scope.tenant, key)?;
         self.removed.memories += memories::forget_key(connection, &self.scope, key)?;
+        memory_versions::forget_unused(connection, self.scope.tenant, key)?;
         let is_nothing = self.removed == Removed::default() && !is_known_elsewhere;
         Ok(if is_nothing { Step::Nothing } else { Step::Done })
     }
@@ -138,6 +139,7 @@ impl Erasing {
             "DELETE FROM idempotency WHERE tenant_pk = ?1",
             "DELETE FROM imports WHERE tenant_pk = ?1",
             "DELETE FROM grants WHERE tenant_pk = ?1",
+            "DELETE FROM memory_versions WHERE tenant_pk = ?1",
             "DELETE FROM erasures WHERE tenant_pk = ?1 AND scrubbed = 1
              AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.erasure = erasures.id)",
         ] {

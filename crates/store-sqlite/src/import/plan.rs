@@ -193,6 +193,7 @@ impl Layout<'_> {
             kept: false,
             visible_while_queued: false,
             cut_off: false,
+            unrecorded: false,
             echo: None,
             record: None,
             waiting: Vec::new(),

@@ -120,6 +120,7 @@ fn copy_of(turn: &Running) -> Running {
         resolution: turn.resolution,
         started_at: turn.started_at,
         usage: turn.usage,
+        memory: turn.memory,
         durable: crate::Receipt::durable(),
     }
 }

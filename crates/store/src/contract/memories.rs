@@ -11,7 +11,7 @@ use crate::{
     Children, Commit, MemoryFilter, MemoryQuery, NewMemory, Remembered, Running, Scope, Shown, Store, TurnOutcome,
 };
 
-fn key(text: &str) -> SessionKey {
+pub(super) fn key(text: &str) -> SessionKey {
     SessionKey::parse(text).unwrap()
 }
 
@@ -27,7 +27,7 @@ fn fact<S: Store>(world: &World<S>, about: &str, text: &str) -> NewMemory {
     }
 }
 
-async fn add<S: Store>(world: &World<S>, about: &str, text: &str) -> Memory {
+pub(super) async fn add<S: Store>(world: &World<S>, about: &str, text: &str) -> Memory {
     world.one.add_memory(fact(world, about, text)).await.unwrap()
 }
 
@@ -36,7 +36,7 @@ fn texts(memories: &[Memory]) -> Vec<&str> {
 }
 
 /// All facts that a scope can see, newest first, two on a page.
-async fn all<S: Store>(world: &World<S>, scope: &Scope, session_key: Option<&str>) -> Vec<Memory> {
+pub(super) async fn all<S: Store>(world: &World<S>, scope: &Scope, session_key: Option<&str>) -> Vec<Memory> {
     let (mut found, mut after) = (Vec::new(), None);
     loop {
         let filter = MemoryFilter { scope: scope.clone(), session_key: session_key.map(key), after, limit: 2 };
@@ -50,7 +50,7 @@ async fn all<S: Store>(world: &World<S>, scope: &Scope, session_key: Option<&str
     }
 }
 
-fn limited<S: Store>(world: &World<S>, patterns: &str) -> Scope {
+pub(super) fn limited<S: Store>(world: &World<S>, patterns: &str) -> Scope {
     Scope { keys: KeyScope::parse(Some(patterns)), ..world.scope.clone() }
 }
 
@@ -113,7 +113,7 @@ pub async fn a_fact_goes_with_the_conversation_it_comes_from<S: Store>(world: &W
 }
 
 /// What is remembered about some words, after everything is indexed.
-async fn found<S: Store>(world: &World<S>, about: &str, words: &[&str], asking: &str) -> Remembered {
+pub(super) async fn found<S: Store>(world: &World<S>, about: &str, words: &[&str], asking: &str) -> Remembered {
     world.one.index_all().await.unwrap();
     let asking = match world.read(asking).await {
         Some(snapshot) => snapshot.facts.id,
@@ -126,12 +126,13 @@ async fn found<S: Store>(world: &World<S>, about: &str, words: &[&str], asking: 
         passages: 4,
         facts: 4,
         shown: Shown { conversation: asking, hidden_through: None },
+        as_of: None,
     };
     world.two.remember(query).await.unwrap()
 }
 
 /// A turn under a session key.
-async fn talk_as<S: Store>(world: &World<S>, about: &str, to: &str, question: &str, answer: &str) {
+pub(super) async fn talk_as<S: Store>(world: &World<S>, about: &str, to: &str, question: &str, answer: &str) {
     let mut admission = world.ask(to, question);
     admission.session_key = Some(key(about));
     let turn = running(world.admit(&world.one, admission).await);
@@ -139,7 +140,7 @@ async fn talk_as<S: Store>(world: &World<S>, about: &str, to: &str, question: &s
 }
 
 fn said(remembered: &Remembered) -> Vec<&str> {
-    let mut said: Vec<&str> = remembered.passages.iter().map(|passage| passage.text.as_str()).collect();
+    let mut said: Vec<&str> = remembered.passages.iter().map(|passage| &*passage.text).collect();
     said.sort_unstable();
     said
 }
@@ -158,6 +159,7 @@ pub async fn what_was_said_is_remembered_under_its_key_alone<S: Store>(world: &W
         passages: 4,
         facts: 4,
         shown: Shown { conversation: herma_model::ConversationId::from_uuid(Uuid::now_v7()), hidden_through: None },
+        as_of: None,
     };
     assert!(world.two.remember(stranger).await.unwrap().passages.is_empty());
 }
@@ -243,6 +245,74 @@ pub async fn a_block_goes_with_what_it_quotes<S: Store>(world: &World<S>) {
     world.one.delete(&world.scope, &name("source"), Children::Keep, world.now()).await.unwrap();
     assert_eq!(blocks().await, [false, false, true]);
     world.one.delete(&world.scope, &name("three"), Children::Keep, world.now()).await.unwrap();
+}
+
+pub async fn a_restored_turn_is_remembered_only_if_it_was_recorded<S: Store>(world: &World<S>) {
+    for (to, recorded) in [("secret", false), ("open", true)] {
+        recalled(world, to, Recall::without_block(RecallStatus::Nothing, recorded)).await;
+        let copy = world.copy(to).await;
+        world.delete_existing(to).await;
+        world.restore(copy).await;
+    }
+    let open = world.read("open").await.unwrap().facts.id;
+    let found = found(world, "ann", &["what"], "new").await;
+    assert_eq!(found.passages.iter().map(|passage| passage.conversation).collect::<Vec<_>>(), [open]);
+}
+
+pub async fn what_is_known_of_an_earlier_version_is_not_taken<S: Store>(world: &World<S>) {
+    let fact = add(world, "ann", "Ann has a dog").await;
+    talk_as(world, "ann", "trip", "my dog is called Bello", "a fine name").await;
+    world.one.index_all().await.unwrap();
+    // Asks as a turn does that begins now.
+    let asked = async || {
+        let mut admission = world.ask_anew("what is my dog called");
+        admission.session_key = Some(key("ann"));
+        let turn = running(world.admit(&world.two, admission).await);
+        world.two.retract(turn.lease).await.unwrap();
+        let query = MemoryQuery {
+            tenant: world.scope.tenant,
+            session_key: key("ann"),
+            words: vec!["dog".to_owned()],
+            passages: 4,
+            facts: 4,
+            shown: Shown { conversation: turn.facts.id, hidden_through: None },
+            as_of: turn.memory,
+        };
+        assert!(query.as_of.is_some());
+        let remembered = world.two.remember(query).await.unwrap();
+        let facts: Vec<String> = remembered.facts.iter().map(|fact| fact.text.to_string()).collect();
+        (facts, remembered.passages.len())
+    };
+    for _ in 0..3 {
+        assert_eq!(asked().await, (vec!["Ann has a dog".to_owned()], 1));
+    }
+    world.one.change_memory(&world.scope, fact.id, Arc::from("Ann has two dogs"), world.now()).await.unwrap();
+    assert_eq!(asked().await, (vec!["Ann has two dogs".to_owned()], 1));
+    add(world, "ann", "Ann likes tea").await;
+    assert_eq!(asked().await, (vec!["Ann has two dogs".to_owned(), "Ann likes tea".to_owned()], 1));
+    world.one.forget_memory(&world.scope, fact.id).await.unwrap();
+    assert_eq!(asked().await, (vec!["Ann likes tea".to_owned()], 1));
+    world.one.delete(&world.scope, &name("trip"), Children::Keep, world.now()).await.unwrap();
+    assert_eq!(asked().await, (vec!["Ann likes tea".to_owned()], 0));
+    world.one.forget_memories(&world.scope, &key("ann")).await.unwrap();
+    assert_eq!(asked().await, (Vec::new(), 0));
+    add(world, "ann", "Ann has a cat").await;
+    assert_eq!(asked().await, (vec!["Ann has a cat".to_owned()], 0));
+    let everything = crate::Erasure::SessionKey(key("ann"));
+    world.one.erase(&world.scope, everything, crate::AskedBy(None), world.now()).await.unwrap();
+    assert_eq!(asked().await, (Vec::new(), 0));
+}
+
+pub async fn what_is_said_in_a_running_turn_is_not_remembered<S: Store>(world: &World<S>) {
+    let mut admission = world.ask("secret", "my dog is called Bello");
+    admission.session_key = Some(key("ann"));
+    let turn = running(world.admit(&world.one, admission).await);
+    world.settle(&world.one).await;
+    assert!(found(world, "ann", &["dog"], "new").await.passages.is_empty());
+    let outcome = TurnOutcome::Completed { messages: vec![message(Role::Assistant, "yes")], finish: finish() };
+    let recall = Recall::without_block(RecallStatus::Off, false);
+    world.one.commit(Commit { recall: Some(Arc::new(recall)), ..world.commit(&turn, outcome) }).await.unwrap();
+    assert!(found(world, "ann", &["dog"], "new").await.passages.is_empty());
 }
 
 pub async fn what_is_not_recorded_is_not_remembered<S: Store>(world: &World<S>) {

@@ -45,6 +45,26 @@ macro_rules! contract_suite {
                 what_was_recalled_is_stored_with_its_turn
                 a_block_goes_with_what_it_quotes
                 what_is_not_recorded_is_not_remembered
+                what_is_known_of_an_earlier_version_is_not_taken
+                a_restored_turn_is_remembered_only_if_it_was_recorded
+                what_is_said_in_a_running_turn_is_not_remembered
+            }
+            readings {
+                a_conversation_is_read_once_when_it_was_quiet
+                a_conversation_that_was_ended_is_read_at_once
+                turns_that_are_not_recorded_are_not_read
+                a_reading_that_was_not_ended_is_made_by_another_process
+                a_failed_reading_is_made_later
+                a_long_conversation_is_read_in_parts
+                a_deleted_conversation_is_not_read
+            }
+            erasing {
+                a_receipt_counts_what_was_erased_and_what_is_left
+                facts_go_with_their_conversation_unless_they_are_kept
+                what_branches_inherit_is_kept_and_counted
+                a_session_key_is_erased_with_its_memory_and_nothing_else_is
+                a_tenant_is_erased_and_others_stay
+                what_a_turn_runs_in_is_not_erased
             }
             outbox {
                 a_completed_turn_is_handed_over_with_its_commit

@@ -33,8 +33,21 @@ impl FoldedText {
 /// Folds a text.
 pub fn fold(text: &str) -> String {
     let mut folded = String::with_capacity(text.len());
+    if text.is_ascii() {
+        for byte in text.bytes() {
+            let letter = char::from(if is_blank(byte) { b' ' } else { byte.to_ascii_lowercase() });
+            if letter != ' ' || !(folded.is_empty() || folded.ends_with(' ')) {
+                folded.push(letter);
+            }
+        }
+        return folded;
+    }
     fold_each(text, |_, letter| folded.push(letter));
     folded
+}
+
+fn is_blank(byte: u8) -> bool {
+    byte.is_ascii_whitespace() || byte.is_ascii_control()
 }
 
 /// Folds a text letter by letter. `push` gets each letter with its position in the original.
@@ -61,7 +74,7 @@ fn fold_each(text: &str, mut push: impl FnMut(usize, char)) {
     };
     for (origin, letter) in text.char_indices() {
         if letter.is_ascii() {
-            let blank = letter.is_ascii_whitespace() || letter.is_ascii_control();
+            let blank = u8::try_from(letter).is_ok_and(is_blank);
             take(origin, if blank { ' ' } else { letter.to_ascii_lowercase() });
         } else if letter.is_whitespace() || letter.is_control() {
             take(origin, ' ');
@@ -136,6 +149,13 @@ fn is_letter(letter: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn plain_text_is_folded_as_any_other() {
+        for text in ["", " ", "  A  b\t\nC ", "\u{7}x\u{b}\u{b}Y", "no-Change_1", " \0 \u{7f}", "trailing  "] {
+            assert_eq!(fold(text), FoldedText::of(text).text, "{text:?}");
+        }
+    }
 
     #[test]
     fn case_marks_widths_and_spaces_do_not_count() {

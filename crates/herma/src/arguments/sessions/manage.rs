@@ -2,7 +2,7 @@
 
 use clap::Args;
 use herma_model::{Alias, MessageId};
-use herma_store::Children;
+use herma_store::{Children, Facts};
 use herma_wire::resource::title;
 
 use super::SessionName;
@@ -123,6 +123,9 @@ pub(crate) struct DeleteFlags {
     /// What becomes of branches and helpers that came from it: keep or delete
     #[arg(long, value_name = "WHAT", default_value = "keep", value_parser = children)]
     pub(crate) children: Children,
+    /// What becomes of the facts that were learnt in it: keep or delete
+    #[arg(long, value_name = "WHAT", default_value = "delete", value_parser = memories)]
+    pub(crate) memories: Facts,
     /// Do not ask
     #[arg(long)]
     pub(crate) yes: bool,
@@ -136,6 +139,14 @@ fn children(text: &str) -> Result<Children, &'static str> {
     match text {
         "keep" => Ok(Children::Keep),
         "delete" => Ok(Children::Delete),
+        _ => Err("must be keep or delete"),
+    }
+}
+
+fn memories(text: &str) -> Result<Facts, &'static str> {
+    match text {
+        "keep" => Ok(Facts::Keep),
+        "delete" => Ok(Facts::Erase),
         _ => Err("must be keep or delete"),
     }
 }

@@ -10,7 +10,7 @@ use super::PieceWriter;
 use crate::copy::restore::{Halt, RestoreResult, broken};
 use crate::failure::{StoreResult, Translate};
 use crate::tables::{TurnColumns, insert};
-use crate::waiting;
+use crate::{recalls, waiting};
 
 impl PieceWriter<'_> {
     pub(super) fn turn(&mut self, turn: &CopiedTurn) -> RestoreResult<()> {
@@ -28,6 +28,9 @@ impl PieceWriter<'_> {
         };
         if self.turns.insert(turn.id, key).is_some() {
             return broken(format!("turn {} comes twice", turn.id));
+        }
+        if turn.unrecorded {
+            recalls::write_unrecorded(self.connection, self.conversation, key)?;
         }
         let brought = turn.waiting.iter().map(|message| NewMessage { id: message.id, said: message.said.clone() });
         Ok(waiting::store(self.connection, key, &brought.collect::<Vec<_>>())?)

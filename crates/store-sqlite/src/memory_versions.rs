@@ -1,0 +1,53 @@
+//! Versions of what is remembered about session keys. Triggers of the schema count most changes.
+
+use herma_model::{SessionKey, TenantId};
+use herma_store::MemoryVersion;
+use rusqlite::{Connection, params};
+
+use crate::failure::{StoreResult, Translate};
+
+/// The version of what is remembered about a key.
+pub(crate) fn of(connection: &Connection, tenant: TenantId, session_key: &SessionKey) -> StoreResult<MemoryVersion> {
+    connection
+        .prepare_cached(
+            "SELECT coalesce((SELECT version FROM memory_versions WHERE tenant_pk = ?1 AND session_key = ?2),
+             (SELECT floor FROM memory_state)), (SELECT through FROM search_state)",
+        )
+        .and_then(|mut select| {
+            select.query_row(params![tenant.0, session_key.as_str()], |row| {
+                Ok(MemoryVersion { version: row.get(0)?, indexed: row.get(1)? })
+            })
+        })
+        .translated()
+}
+
+/// Notes that something about the key of a conversation may be recalled no more, or again.
+pub(crate) fn raise(connection: &Connection, conversation: i64) -> StoreResult<()> {
+    connection
+        .prepare_cached("UPDATE memory_state SET changes = changes + 1")
+        .and_then(|mut update| update.execute([]))
+        .translated()?;
+    connection
+        .prepare_cached(
+            "INSERT INTO memory_versions SELECT c.tenant_pk, c.session_key, s.changes
+             FROM conversations c, memory_state s WHERE c.pk = ?1 AND c.session_key IS NOT NULL
+             ON CONFLICT DO UPDATE SET version = excluded.version",
+        )
+        .and_then(|mut insert| insert.execute([conversation]))
+        .map(drop)
+        .translated()
+}
+
+/// Deletes the version of a key that has neither conversations nor facts, so that its name is not kept.
+pub(crate) fn forget_unused(connection: &Connection, tenant: TenantId, session_key: &SessionKey) -> StoreResult<()> {
+    connection
+        .prepare_cached(
+            "DELETE FROM memory_versions WHERE tenant_pk = ?1 AND session_key = ?2
+             AND NOT EXISTS (SELECT 1 FROM conversations INDEXED BY conversations_by_key
+                             WHERE tenant_pk = ?1 AND session_key = ?2 AND session_key IS NOT NULL)
+             AND NOT EXISTS (SELECT 1 FROM memories WHERE tenant_pk = ?1 AND session_key = ?2)",
+        )
+        .and_then(|mut delete| delete.execute(params![tenant.0, session_key.as_str()]))
+        .map(drop)
+        .translated()
+}

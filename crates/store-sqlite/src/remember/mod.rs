@@ -1,0 +1,15 @@
+//! Finds what is remembered about a session key.
+//!
+//! Every word is looked up by itself, under the term of the key, newest rows first. A row's score is the sum of the
+//! weights of the words that led to it, and a word that leads to few rows weighs more. So no text is read before the
+//! best rows are known, and the cost does not grow with the size of the memory.
+//!
+//! - [`rank`]: which rows are best.
+//! - [`lookups`]: the rows of a word, facts and messages, from memory or from the database.
+//! - [`cache`]: what was looked up is kept for each key, as long as the key's version stays the same.
+
+mod cache;
+mod lookups;
+mod rank;
+
+pub(crate) use cache::RecallCache;
