@@ -11,7 +11,7 @@ use herma_model::{
     TurnFailure, TurnState, Utterance,
 };
 use herma_store::{
-    Commit, Committed, Lease, MadeTitle, PendingApproval, Resumed, Snapshot, StoreError, TurnOutcome, Version,
+    Commit, Committed, Lease, MadeTitle, PendingApproval, Receipt, Resumed, Snapshot, StoreError, TurnOutcome, Version,
 };
 use herma_turn::{Ending, Machine, Stop};
 use herma_wire::chat::client_utterance;
@@ -214,7 +214,7 @@ impl Run<'_> {
         let (is_named, title) = (naming.is_settled(), naming.title.take());
         let history = self.seen_with(&turn, shown, &whole);
         match self.commit(&turn, outcome, CommitExtras { record, title, history }, &mut guard).await {
-            Ok(committed) => {
+            Ok((committed, durable)) => {
                 let mut steps = turn.steps.clone();
                 steps.extend(Step::of_messages(&committed.messages, &[]));
                 let said = steps.iter().rev().find_map(Step::model_message);
@@ -235,7 +235,7 @@ impl Run<'_> {
                 compaction::prepare(self.gateway, self.request, &snapshot);
                 naming.ask(self.gateway);
                 self.keep(&alias, snapshot, seen);
-                TurnEvent::Finished(Arc::new(finished))
+                told_when_durable(TurnEvent::Finished(Arc::new(finished)), durable, guard).await
             }
             Err(StoreError::StopRequested(kind)) => {
                 let shown = match last.unstored {
@@ -278,10 +278,10 @@ impl Run<'_> {
         let record = record_of_unanswered(self.request, self.log);
         let extras = CommitExtras { record, title: None, history: None };
         match self.commit(&turn, outcome, extras, &mut guard).await {
-            Ok(committed) => {
+            Ok((committed, durable)) => {
                 let (alias, seen) = (turn.alias.clone(), turn.running.version);
                 self.keep(&alias, turn.into_snapshot(&committed, End::Unanswered(state), None), seen);
-                failed(GatewayError::Turn(failure))
+                told_when_durable(failed(GatewayError::Turn(failure)), durable, guard).await
             }
             Err(error) => failed(lost(error)),
         }
@@ -317,13 +317,14 @@ impl Run<'_> {
         self.gateway.cache.put(self.request.caller.principal.tenant, namespace, alias, snapshot);
     }
 
+    /// Writes the end. The receipt resolves when it is on disk.
     async fn commit(
         &self,
         turn: &RunningTurn,
         outcome: TurnOutcome,
         CommitExtras { record, title, history }: CommitExtras,
         guard: &mut LeaseGuard<'_>,
-    ) -> Result<Committed, StoreError> {
+    ) -> Result<(Committed, Receipt), StoreError> {
         let cost = match &outcome {
             TurnOutcome::Completed { finish, .. } => {
                 let model = self.gateway.settings.resolve_model(self.request.options.model.as_deref());
@@ -343,7 +344,13 @@ impl Run<'_> {
             recall: turn.unstored_recall(),
             now: mint::now(),
         };
-        let committed = self.gateway.store.commit(commit).await;
+        // The next turn in line need not wait for the disk. And a turn that is alone has done the rest of its work when
+        // the disk is ready. Any other turn saves a wake-up.
+        let is_awaited = self.gateway.live.lines.is_awaited(turn.session.facts.id);
+        let committed = match is_awaited || self.gateway.live_turns() <= 1 {
+            true => self.gateway.store.commit_visibly(commit).await,
+            false => self.gateway.store.commit(commit).await.map(|committed| (committed, Receipt::durable())),
+        };
         if committed.is_ok() {
             guard.is_over();
         }
@@ -402,6 +409,16 @@ impl Drop for LeaseGuard<'_> {
             self.gateway.store.abandon(self.lease);
         }
         self.gateway.live.wake_first(self.conversation);
+    }
+}
+
+/// Has the next turn in line go on, and waits until the end of this one is on disk. Returns the turn's last event.
+async fn told_when_durable(event: TurnEvent, mut durable: Receipt, guard: LeaseGuard<'_>) -> TurnEvent {
+    drop(guard);
+    crash::point(crash::VISIBLE);
+    match durable.wait().await {
+        Ok(()) => event,
+        Err(error) => failed(lost(error)),
     }
 }
 
