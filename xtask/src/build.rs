@@ -9,13 +9,36 @@ use serde_json::Value;
 
 use crate::workspace;
 
-/// Builds Herma and the benchmark in release, then runs the benchmark with these arguments.
+/// The packages of the benchmark as they are measured.
+const MEASURED: [&str; 3] = ["--release", "--package", "xtask"];
+/// The same as they are counted. Allocations are counted in the allocator of the C library, so Herma has to use it.
+const COUNTED: [&str; 6] = ["--release", "--no-default-features", "--package", "xtask", "--features", "xtask/counts"];
+
+/// Builds Herma and the benchmark in release, then runs the benchmark with these arguments. A run of everything is two:
+/// what is counted needs another build of Herma.
 pub(crate) fn bench(arguments: &[String]) -> ExitCode {
-    let mut build = vec!["--release", "--package", "xtask", "--features", "xtask/counts"];
-    if !arguments.iter().any(|argument| argument == "--without-herma") {
-        build.extend(["--package", "herma", "--features", "herma/counts"]);
-    }
-    exit("bench", build_and_run(&build, "release", "bench-run", arguments))
+    let has = |wanted: &str| arguments.iter().any(|argument| argument == wanted);
+    let with_herma = !has("--without-herma");
+    let measure = |arguments: &[String]| {
+        let mut build = MEASURED.to_vec();
+        build.extend(with_herma.then_some(["--package", "herma"]).into_iter().flatten());
+        build_and_run(&build, "release", "bench-run", arguments)
+    };
+    let count = |arguments: &[String]| {
+        let mut build = COUNTED.to_vec();
+        build.extend(with_herma.then_some(["--package", "herma", "--features", "herma/counts"]).into_iter().flatten());
+        build_and_run(&build, "release", "bench-run", arguments)
+    };
+    let is_one_section = arguments.iter().any(|argument| argument.starts_with("--only"));
+    let done = if has("--check") || has("--record") || has("counts") || has("--only=counts") {
+        count(arguments)
+    } else if is_one_section || has("--help") {
+        measure(arguments)
+    } else {
+        let counts: Vec<String> = arguments.iter().cloned().chain(["--only=counts".to_owned()]).collect();
+        measure(arguments).and_then(|is_measured| Ok(is_measured && count(&counts)?))
+    };
+    exit("bench", done)
 }
 
 /// Builds Herma as the tests do, then runs the chaos test with these arguments.

@@ -20,13 +20,15 @@ pub const CALL_MADE: &str = "call_made";
 pub const RESULT_STORED: &str = "result_stored";
 /// With the whole answer in hand, before it is committed.
 pub const ANSWERED: &str = "answered";
-/// After the commit, before the client is told.
+/// After the commit is visible and the next turn in line was woken. It may not be on disk yet.
+pub const VISIBLE: &str = "visible";
+/// After the commit is on disk, before the client is told.
 pub const COMMITTED: &str = "committed";
 /// A model has read a finished conversation, and its facts are not stored yet.
 pub const READ: &str = "read";
 
 /// The points that every streamed turn reaches, in order.
-pub const POINTS: [&str; 4] = [ADMITTED, SHOWN, ANSWERED, COMMITTED];
+pub const POINTS: [&str; 5] = [ADMITTED, SHOWN, ANSWERED, VISIBLE, COMMITTED];
 
 /// The points of a turn that calls one of Herma's own tools, in order.
 pub const TOOL_POINTS: [&str; 3] = [CALLS_STORED, CALL_MADE, RESULT_STORED];

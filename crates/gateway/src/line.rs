@@ -8,8 +8,9 @@
 //! depends on the history up to that commit: which of its messages are new, and if it repeats an earlier turn. The
 //! gateway decides that, so the commit cannot. A lease given by the commit would make a running turn without messages:
 //! one more state for every takeover, retry and reader. It would win nothing, because the store lets no other turn pass
-//! the first in line. The wake-up comes after the commit is on disk and the history is in the cache. So the woken turn
-//! gets the lease at its first question.
+//! the first in line. The wake-up comes when the commit is visible and the history is in the cache. So the woken turn
+//! gets the lease at its first question. It does not wait until the commit is on disk: the sync of its own end, or of
+//! its admission if it is streamed, covers the commit before.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -96,6 +97,11 @@ impl Lines {
         }
         drop(inner);
         PlaceInLine { lines: Arc::clone(self), conversation, rank, waiter }
+    }
+
+    /// Whether a turn waits in line for a conversation.
+    pub(crate) fn is_awaited(&self, conversation: ConversationId) -> bool {
+        self.lock().lines.contains_key(&conversation)
     }
 
     /// Has the first in line for a conversation ask for the lease.

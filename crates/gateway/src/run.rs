@@ -12,9 +12,9 @@ use herma_model::{
     TurnFailure, TurnState, Utterance,
 };
 use herma_store::{
-    Commit, Committed, Lease, MadeTitle, PendingApproval, Resumed, Snapshot, StoreError, TurnOutcome, Version,
+    Commit, Committed, Lease, MadeTitle, PendingApproval, Receipt, Resumed, Snapshot, StoreError, TurnOutcome, Version,
 };
-use herma_telemetry::SpanKind;
+use herma_telemetry::{Span, SpanKind};
 use herma_turn::{Ending, Machine, Stop};
 use herma_wire::chat::client_utterance;
 use tokio::sync::watch;
@@ -217,7 +217,7 @@ impl Run<'_> {
         let (is_named, title) = (naming.is_settled(), naming.title.take());
         let history = self.seen_with(&turn, shown, &whole);
         match self.commit(&turn, outcome, CommitExtras { record, title, history }, &mut guard).await {
-            Ok(committed) => {
+            Ok((committed, durable)) => {
                 let mut steps = turn.steps.clone();
                 steps.extend(Step::of_messages(&committed.messages, &[]));
                 let said = steps.iter().rev().find_map(Step::model_message);
@@ -238,7 +238,7 @@ impl Run<'_> {
                 compaction::prepare(self.gateway, self.request, &snapshot);
                 naming.ask(self.gateway);
                 self.keep(&alias, snapshot, seen, history);
-                TurnEvent::Finished(Arc::new(finished))
+                self.told_when_durable(TurnEvent::Finished(Arc::new(finished)), durable, guard).await
             }
             Err(StoreError::StopRequested(kind)) => {
                 let shown = match last.unstored {
@@ -281,10 +281,10 @@ impl Run<'_> {
         let record = record_of_unanswered(self.request, self.log);
         let extras = CommitExtras { record, title: None, history: None };
         match self.commit(&turn, outcome, extras, &mut guard).await {
-            Ok(committed) => {
+            Ok((committed, durable)) => {
                 let (alias, seen) = (turn.alias.clone(), turn.running.version);
                 self.keep(&alias, turn.into_snapshot(&committed, End::Unanswered(state), None), seen, None);
-                failed(GatewayError::Turn(failure))
+                self.told_when_durable(failed(GatewayError::Turn(failure)), durable, guard).await
             }
             Err(error) => failed(lost(error)),
         }
@@ -322,13 +322,14 @@ impl Run<'_> {
         self.gateway.cache.put(self.request.caller.principal.tenant, namespace, alias, snapshot, trail);
     }
 
+    /// Writes the end, so that all see it. [`Run::told_when_durable`] waits until it is on disk.
     async fn commit(
         &self,
         turn: &RunningTurn,
         outcome: TurnOutcome,
         CommitExtras { record, title, history }: CommitExtras,
         guard: &mut LeaseGuard<'_>,
-    ) -> Result<Committed, StoreError> {
+    ) -> Result<(Committed, Syncing), StoreError> {
         let cost = match &outcome {
             TurnOutcome::Completed { finish, .. } => {
                 let model = self.gateway.settings.resolve_model(self.request.options.model.as_deref());
@@ -350,15 +351,39 @@ impl Run<'_> {
         };
         let span = self.request.trace.begin(SpanKind::Internal, || spans::COMMIT);
         let began = Instant::now();
-        let committed = self.gateway.store.commit(commit).await;
-        drop(span);
-        self.gateway.counters.committed(began.elapsed());
+        // The next turn in line need not wait for the disk. And a turn that is alone has done the rest of its work when
+        // the disk is ready. Any other turn saves a wake-up.
+        let is_awaited = self.gateway.live.lines.is_awaited(turn.session.facts.id);
+        let committed = match is_awaited || self.gateway.live_turns() <= 1 {
+            true => self.gateway.store.commit_visibly(commit).await,
+            false => self.gateway.store.commit(commit).await.map(|committed| (committed, Receipt::durable())),
+        };
         if committed.is_ok() {
             guard.is_over();
             self.gateway.note_commit();
         }
-        committed
+        committed.map(|(committed, receipt)| (committed, Syncing { receipt, began, span }))
     }
+
+    /// Has the next turn in line go on, and waits until the end of this one is on disk. Returns the turn's last event.
+    async fn told_when_durable(&self, event: TurnEvent, mut end: Syncing, guard: LeaseGuard<'_>) -> TurnEvent {
+        drop(guard);
+        crash::point(crash::VISIBLE);
+        let synced = end.receipt.wait().await;
+        drop(end.span);
+        self.gateway.counters.committed(end.began.elapsed());
+        match synced {
+            Ok(()) => event,
+            Err(error) => failed(lost(error)),
+        }
+    }
+}
+
+/// The end of a turn, visible to all and on its way to the disk.
+struct Syncing {
+    receipt: Receipt,
+    began: Instant,
+    span: Span,
 }
 
 /// The last model call of a turn with an answer.

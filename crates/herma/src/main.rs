@@ -51,6 +51,11 @@ use herma_model::CreatorKind;
 
 use crate::arguments::{Arguments, Command, ImportCommand, KeysCommand, TenantsCommand};
 
+/// The allocator of the process. `.cargo/config.toml` has its settings.
+#[cfg(all(feature = "jemalloc", target_os = "linux", target_arch = "x86_64"))]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// The origin that is stored with conversations of the terminal.
 const ORIGIN: Origin = Origin { creator: CreatorKind::Cli, source: "cli" };
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use herma_store::{Lease, StoreError};
+use herma_store::{Lease, Receipt, StoreError, receipt};
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
 
@@ -221,19 +221,59 @@ impl SqliteStore {
         answered.await.unwrap_or_else(|_| Err(self.not_taken()))
     }
 
-    /// Runs a write that a turn cannot continue without. Repeats it while the database is locked or unreachable. If it
-    /// fails for another reason, the turn is given up: the next admission or sweep takes over its lease and records it
-    /// as interrupted.
+    /// Runs a write that a turn cannot continue without, and waits until it is on disk. Repeats it while the database
+    /// is locked or unreachable. If it fails for another reason, the turn is given up: the next admission or sweep takes
+    /// over its lease and records it as interrupted.
     async fn under_lease<T: Send + 'static>(
         &self,
         lease: Lease,
         work: impl Fn(&Connection, &mut Instance) -> StoreResult<T> + Send + Sync + 'static,
     ) -> StoreResult<T> {
+        self.repeated_under_lease(lease, work, |value, answer| {
+            JobOutcome::KeepDurably(Box::new(move |committed| answer.send(committed.map(|()| value))))
+        })
+        .await
+    }
+
+    /// The same, but returns when every process can see the write. The receipt resolves when it is on disk.
+    async fn visibly_under_lease<T: Send + 'static>(
+        &self,
+        lease: Lease,
+        work: impl Fn(&Connection, &mut Instance) -> StoreResult<T> + Send + Sync + 'static,
+    ) -> StoreResult<(T, Receipt)> {
+        self.repeated_under_lease(lease, work, |value, answer| {
+            let (durable, promise) = receipt();
+            JobOutcome::KeepThenDurably(
+                Box::new(move |committed| answer.send(committed.map(|()| (value, promise)))),
+                Box::new(move |synced| {
+                    let _turn_may_be_gone = durable.send(synced);
+                }),
+            )
+        })
+        .await
+    }
+
+    /// `keep` says when the caller of a write that succeeded is answered.
+    async fn repeated_under_lease<T, A: Send + 'static>(
+        &self,
+        lease: Lease,
+        work: impl Fn(&Connection, &mut Instance) -> StoreResult<T> + Send + Sync + 'static,
+        keep: impl Fn(T, Answer<A>) -> JobOutcome + Copy + Send + 'static,
+    ) -> StoreResult<A> {
         let mut held = UnwrittenTurn { writer: Arc::clone(&self.writer), lease, is_written: false };
         let work = Arc::new(work);
         let mut pause = FIRST_PAUSE;
         loop {
-            let outcome = self.try_under_lease(Arc::clone(&work)).await;
+            let (answer, answered) = Answer::channel();
+            let run = Arc::clone(&work);
+            self.writer.submit_short(WhenUnavailable::Wait, move |connection, instance| {
+                let answer = answer.clone();
+                match run(connection, instance) {
+                    Ok(value) => keep(value, answer),
+                    Err(error) => JobOutcome::Undo(Box::new(move |_| answer.send(Err(error)))),
+                }
+            });
+            let outcome = answered.await.unwrap_or_else(|_| Err(self.dropped()));
             let Err(StoreError::Unavailable(why)) = &outcome else {
                 // A turn that was asked to stop still has the lease. The caller ends it in another way.
                 held.is_written = matches!(outcome, Ok(_) | Err(StoreError::StopRequested(_)));
@@ -243,21 +283,6 @@ impl SqliteStore {
             tokio::time::sleep(pause).await;
             pause = (2 * pause).min(LONGEST_PAUSE);
         }
-    }
-
-    async fn try_under_lease<T: Send + 'static>(
-        &self,
-        work: Arc<impl Fn(&Connection, &mut Instance) -> StoreResult<T> + Send + Sync + 'static>,
-    ) -> StoreResult<T> {
-        let (answer, answered) = Answer::channel();
-        self.writer.submit_short(WhenUnavailable::Wait, move |connection, instance| {
-            let answer = answer.clone();
-            match work(connection, instance) {
-                Ok(value) => JobOutcome::KeepDurably(Box::new(move |committed| answer.send(committed.map(|()| value)))),
-                Err(error) => JobOutcome::Undo(Box::new(move |_| answer.send(Err(error)))),
-            }
-        });
-        answered.await.unwrap_or_else(|_| Err(self.dropped()))
     }
 
     /// The error for work that was dropped before it ran.
@@ -279,6 +304,11 @@ impl SqliteStore {
     /// Runs a write that no caller waits for. It must write out the turns that it looks at.
     fn write_lazily(&self, work: impl FnOnce(&Connection) -> StoreResult<()> + Send + 'static) {
         self.writer.submit_lazy(WhenUnavailable::Wait, move |connection, _| noted_or_logged(work(connection)));
+    }
+
+    /// Whether commits hand over what was said to the outbox.
+    fn hand_over(&self) -> HandOver {
+        if self.uses_outbox.load(Ordering::Acquire) { HandOver::Yes } else { HandOver::No }
     }
 }
 

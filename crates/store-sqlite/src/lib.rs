@@ -1,7 +1,7 @@
 //! The [`herma_store::Store`] port on one SQLite file.
 //!
-//! - One writer thread (`writer`) commits all queued jobs as one transaction. One sync thread makes the commits durable
-//!   afterwards, so an admission never waits for another turn's `fsync`. Readers have connections of their own.
+//! - One write connection (`writer`) commits all queued jobs as one transaction. One sync thread makes the commits
+//!   durable afterwards, so an admission never waits for another turn's `fsync`. Readers have connections of their own.
 //! - Any number of processes may use the file at once. Each holds a lock file named by its instance (`instance`). A
 //!   lease is dead if its owner's lock can be taken, or if this process has watched it stay unrenewed for 10 s.
 //! - `renewals` tells when the leases of this process were last renewed; `counts`, for benchmarks, counts statements.

@@ -1,17 +1,23 @@
 //! All writes: one write connection, used by one thread at a time, and the thread that makes writes durable.
 //!
-//! Jobs wait in a queue. The writer thread takes all of them and runs them as one transaction. It commits without
-//! waiting for the disk. [`write_connection`] says how the writes of one job are undone without those of the others.
+//! Jobs wait in a queue. Who takes them and runs them as one transaction:
 //!
-//! If this process has at most one turn, the connection is free and no job waits, the calling thread writes itself.
-//! Waking the writer thread would take longer than the transaction.
+//! - the calling thread, if this process has at most one turn, the connection is free and no job waits;
+//! - a task of the async runtime ([`combiner`]), for short jobs of several turns;
+//! - the writer thread, for all other jobs, and where the others would have to wait.
+//!
+//! To wake a thread would take longer than a short transaction. All of them commit without waiting for the disk.
+//! [`write_connection`] says how the writes of one job are undone without those of the others.
 //!
 //! Jobs that must be durable go to the sync thread. It syncs the write-ahead log once for all jobs that have gathered.
 //! If no turn is left, the writer thread syncs by itself.
 //!
 //! So a commit is visible to every process at once and durable a moment later. A caller that needs durability gets its
 //! answer only after the sync.
+//!
+//! Lock order: the connection, then the queue. Only the writer thread may wait for the connection.
 
+mod combiner;
 mod job;
 mod write_connection;
 
@@ -25,6 +31,7 @@ use std::time::{Duration, Instant};
 
 use herma_store::{Lease, StoreError};
 use rusqlite::Connection;
+use tokio::runtime::Handle;
 
 pub(crate) use self::job::{Answer, Callback, JobOutcome, WhenUnavailable};
 use self::job::{Job, Work};
@@ -59,7 +66,7 @@ struct Shared {
     write_connection: Mutex<Option<WriteConnection>>,
 }
 
-/// What waits for the writer thread.
+/// What waits to be written.
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<Job>,
@@ -69,8 +76,13 @@ struct Queue {
     lazy_since: Option<Instant>,
     /// Whether the writer thread knows that there is lazy work.
     watched: bool,
-    /// Whether the writer thread sleeps.
+    /// Whether the writer thread sleeps. If not, it will look at the queue again.
     sleeping: bool,
+    /// Whether a [`combiner`] writes the jobs at the front. It ends only when the queue is empty or the writer thread
+    /// is woken.
+    combining: bool,
+    /// The runtime that had a combiner last.
+    runtime: Option<Handle>,
     /// Whether the store is closed, so that no more jobs are accepted.
     closed: bool,
 }
@@ -150,7 +162,7 @@ impl Writer {
     }
 
     /// Does a turn's short work, which may have to run again. It runs on this thread if the turn is the only one and
-    /// nothing blocks it; else it is queued. With several turns, one transaction for all is cheaper.
+    /// nothing blocks it. Else it is queued, because one transaction for several turns is cheaper.
     pub(crate) fn submit_short(
         &self,
         when_unavailable: WhenUnavailable,
@@ -160,7 +172,7 @@ impl Writer {
         let is_alone = self.live.load(Ordering::Acquire) <= 1;
         let left = if is_alone { self.shared.write_here(work) } else { Some(work) };
         if let Some(work) = left {
-            self.enqueue(Job::Work(work));
+            self.shared.enqueue_short(work);
         }
     }
 
@@ -264,7 +276,7 @@ impl Shared {
     }
 
     /// The writer thread: writes what is queued until the store is closed and the queue is empty.
-    fn run(&self) {
+    fn run(self: &Arc<Self>) {
         let mut batch = VecDeque::new();
         let mut pause = FIRST_PAUSE;
         loop {
@@ -288,7 +300,9 @@ impl Shared {
             }
             pause = FIRST_PAUSE;
             write_connection.transact(&mut batch, Syncing::HereIfAlone);
+            drop(held);
             self.queue().put_back(std::mem::take(&mut batch));
+            self.hand_back();
         }
     }
 
@@ -317,7 +331,8 @@ impl Shared {
     fn wait(&self) -> bool {
         let mut queue = self.queue();
         loop {
-            if !queue.jobs.is_empty() {
+            // A closed store ends also if its combiner is never run again.
+            if !queue.jobs.is_empty() && (!queue.combining || queue.closed) {
                 return true;
             }
             let age = queue.lazy_since.map(|since| since.elapsed());

@@ -153,6 +153,10 @@ pub trait Store: Send + Sync + 'static {
     /// wants to complete.
     async fn commit(&self, commit: Commit) -> Result<Committed, StoreError>;
 
+    /// Like [`Store::commit`], but returns when every process can see the end, and the lease is free. The receipt
+    /// resolves when the end is on disk. No client may be told of it before.
+    async fn commit_visibly(&self, commit: Commit) -> Result<(Committed, Receipt), StoreError>;
+
     /// Gives up a turn whose end could not be written. It is soon recorded as interrupted, at the latest by the next
     /// admission.
     fn abandon(&self, lease: Lease);

@@ -193,9 +193,11 @@ impl Options {
         !self.without_herma
     }
 
-    /// Whether a section runs. `scale` runs only on request.
+    /// Whether a section runs. `scale` and `counts` run only on request. A run of everything requests `counts` after
+    /// the others, because it needs another build.
     pub(super) fn includes(&self, section: Section) -> bool {
-        self.only.map_or(section != Section::Scale, |only| only == section)
+        let is_usual = !matches!(section, Section::Scale | Section::Counts);
+        self.only.map_or(is_usual, |only| only == section)
     }
 
     /// The first line of the report.

@@ -2,16 +2,21 @@
 
 use std::time::{Duration, Instant};
 
-use herma_gateway::crash::{ADMITTED, ANSWERED, COMMITTED, POINTS, SHOWN};
+use herma_gateway::crash::{ADMITTED, ANSWERED, COMMITTED, POINTS, SHOWN, VISIBLE};
 use herma_testkit::Client;
 
 use crate::long::Form;
-use crate::support::{CHAT, Cluster, ask, ask_streamed, named, retry, stream_error, streamed, transcript};
+use crate::support::{CHAT, Cluster, ask, ask_streamed, named, retry, send, stream_error, streamed, transcript};
 
 /// Every crash point with every form of answer. Without streaming, a turn never passes `SHOWN`.
 fn cases() -> impl Iterator<Item = (&'static str, Form)> {
     let cases = POINTS.into_iter().flat_map(|point| [(point, Form::Whole), (point, Form::Streamed)]);
     cases.filter(|case| *case != (SHOWN, Form::Whole))
+}
+
+/// Whether the end of the turn is stored at this point.
+fn is_committed(point: &str) -> bool {
+    point == VISIBLE || point == COMMITTED
 }
 
 /// Completes one turn in `s`, lets the process die at this point of the next turn, and starts it again.
@@ -49,7 +54,7 @@ async fn after_a_crash_anywhere_the_conversation_takes_a_turn_within_a_second() 
         assert_eq!(context[..3], ["user: zero", "assistant: reply to: zero", "user: one"], "{point} {form:?}");
         assert_eq!(context[4..], ["user: two"], "{point} {form:?}");
         let between = context[3].as_str();
-        if point == COMMITTED {
+        if is_committed(point) {
             assert_eq!(between, "assistant: reply to: one");
         } else if form == Form::Whole || point == ADMITTED {
             assert_eq!(between, "assistant: [No reply was given: the request was interrupted.]", "{point} {form:?}");
@@ -60,7 +65,7 @@ async fn after_a_crash_anywhere_the_conversation_takes_a_turn_within_a_second() 
             let nothing = between == "assistant: [No reply was given: the request was interrupted.]";
             assert!(nothing || shown.is_some_and(|text| "reply to: one".starts_with(text)), "{point}: {between}");
         }
-        let interrupted = i64::from(point != COMMITTED);
+        let interrupted = i64::from(!is_committed(point));
         assert_eq!(cluster.stored().turns("interrupted"), interrupted, "{point} {form:?}");
         let said = transcript(&cluster.herma.client(), "s").await;
         let asked: Vec<&str> = said.iter().filter_map(|line| line.strip_prefix("user: ")).collect();
@@ -84,13 +89,35 @@ async fn after_a_crash_anywhere_a_retry_ends_with_one_turn_answered_once() {
         let said = transcript(&cluster.herma.client(), "s").await;
         let whole: Vec<&String> = said.iter().filter(|line| !line.contains("(partial)")).collect();
         assert_eq!(whole[2..], ["user: one", "assistant: reply to: one"], "{point} {form:?}");
-        let calls = if point == COMMITTED { 2 } else { 3 };
+        let calls = if is_committed(point) { 2 } else { 3 };
         let called = cluster.upstream.requests().len();
         // A process that died at `ADMITTED` may not have called the model yet.
         assert!(called == calls || (point == ADMITTED && called == 2), "{point} {form:?}: {called}");
         assert_eq!(cluster.stored().all_turns(), 2, "{point} {form:?}");
         cluster.stored().until_settled().await;
     }
+}
+
+/// The turn in line is woken before the end of the turn before it is on disk.
+#[tokio::test]
+async fn after_a_crash_behind_which_a_turn_waits_both_turns_are_answered_once() {
+    let mut cluster = Cluster::start().await;
+    cluster.restart_with("HERMA_CRASH_AT", VISIBLE).await;
+    let (gate, first) = cluster.hold(cluster.session("s"), ask("one")).await;
+    let second = send(cluster.session("s"), ask("two"));
+    cluster.stored().until_turns("queued", 1).await;
+    gate.open();
+    assert!(!cluster.herma.wait().await.success(), "the process was to die");
+    first.abort();
+    second.abort();
+    cluster.restart().await;
+    let called = cluster.upstream.requests().len();
+    assert_eq!(retry(&cluster.session("s"), 1).post_json(CHAT, &ask("one")).await.content(), "reply to: one");
+    assert_eq!(cluster.upstream.requests().len(), called, "the first answer was stored");
+    assert_eq!(retry(&cluster.session("s"), 1).post_json(CHAT, &ask("two")).await.content(), "reply to: two");
+    let said = transcript(&cluster.herma.client(), "s").await;
+    assert_eq!(said, ["user: one", "assistant: reply to: one", "user: two", "assistant: reply to: two"]);
+    cluster.stored().until_settled().await;
 }
 
 /// A panic in one turn must not end the process or block the conversation.

@@ -65,9 +65,14 @@ impl Work {
     ) -> Self {
         Self { run: Run::Repeatable(Box::new(run)), when_unavailable }
     }
+
+    /// Whether it takes no longer than the writes of a turn. Only a turn's own work is made to run again.
+    pub(super) fn is_short(&self) -> bool {
+        matches!(self.run, Run::Repeatable(_))
+    }
 }
 
-/// What waits for the writer thread.
+/// What waits to be written.
 pub(super) enum Job {
     Work(Work),
     GiveUp(Lease),

@@ -1,5 +1,7 @@
 //! Which thread writes, in which order, and what happens to work that cannot be written.
 
+mod combining;
+
 use std::sync::mpsc;
 
 use super::*;

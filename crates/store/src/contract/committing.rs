@@ -51,6 +51,22 @@ pub async fn the_newest_system_messages_hold<S: Store>(world: &World<S>) {
     }
 }
 
+pub async fn a_commit_frees_the_lease_before_it_is_on_disk<S: Store>(world: &World<S>) {
+    let turn = world.start(&world.one, "trip", "hello").await;
+    let said = TurnOutcome::Completed { messages: vec![message(Role::Assistant, "hi")], finish: finish() };
+    let (committed, mut durable) = world.one.commit_visibly(world.commit(&turn, said)).await.unwrap();
+    // Whether it is on disk by now or not: every process sees it.
+    assert_eq!(world.read("trip").await.unwrap().version, committed.version);
+    let next = world.start(&world.two, "trip", "more").await;
+    durable.wait().await.unwrap();
+    assert_eq!(answer_of(&world.turn(turn.turn).await.unwrap()), committed.messages);
+    let again = TurnOutcome::Completed { messages: vec![message(Role::Assistant, "again")], finish: finish() };
+    let refused = world.one.commit_visibly(world.commit(&turn, again)).await;
+    assert!(matches!(refused, Err(StoreError::Fenced)), "{refused:?}");
+    world.answer(&world.two, &next, "yes").await;
+    assert_eq!(texts(&world.read("trip").await.unwrap()), ["hello", "hi", "more", "yes"]);
+}
+
 pub async fn an_answer_of_several_messages_is_read_back_whole<S: Store>(world: &World<S>) {
     let mut ask = world.ask("trip", "hello");
     ask.messages.insert(0, message(Role::Assistant, "brought along"));

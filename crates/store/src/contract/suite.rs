@@ -165,6 +165,7 @@ macro_rules! contract_suite {
             committing {
                 a_turn_is_read_back_as_it_was_said
                 the_newest_system_messages_hold
+                a_commit_frees_the_lease_before_it_is_on_disk
                 an_answer_of_several_messages_is_read_back_whole
                 history_that_has_changed_is_stale
                 a_commit_under_an_old_fence_changes_nothing
