@@ -53,6 +53,8 @@ const MIGRATIONS: &[Migration] = &[
     Migration { number: 29, sql: include_str!("../migrations/0029_branches_without_turns.sql") },
     Migration { number: 30, sql: include_str!("../migrations/0030_memories.sql") },
     Migration { number: 31, sql: include_str!("../migrations/0031_erasures.sql") },
+    Migration { number: 32, sql: include_str!("../migrations/0032_fewer_pages.sql") },
+    Migration { number: 33, sql: include_str!("../migrations/0033_event_numbers.sql") },
 ];
 
 /// The newest schema version that this program knows.
