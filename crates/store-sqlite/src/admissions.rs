@@ -244,8 +244,7 @@ fn insert_running(connection: &Connection, conversation: i64, row: &Row<'_>) -> 
     };
     let (message, columns) = read().translated()?;
     let (seq, now) = (columns.first_seq.unwrap_or_default(), Timestamp(columns.created_at));
-    let (session, attempt, fence) = (columns.session_pk, columns.attempt, columns.fence);
-    let turn = insert_turn(connection, columns)?;
-    insert_message(connection, session, seq, turn, attempt, &message, now)?;
-    Ok((turn, fence))
+    let turn = insert_turn(connection, &columns)?;
+    insert_message(connection, columns.session_pk, seq, turn, columns.attempt, &message, now)?;
+    Ok((turn, columns.fence))
 }

@@ -192,7 +192,7 @@ fn insert_ended(
         history_key: history.map(|columns| columns.key),
         ..TurnColumns::default()
     };
-    insert_turn(connection, columns.with_usage(finish.usage).with_response(admitted.response.as_ref()))?;
+    insert_turn(connection, &columns.with_usage(finish.usage).with_response(admitted.response.as_ref()))?;
     let (seq, message) = (admitted.state.next_seq, &admitted.message);
     insert_message(connection, admitted.state.head, seq, lease.turn, lease.attempt, message, admitted.created_at)
         .map(drop)

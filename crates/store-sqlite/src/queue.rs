@@ -147,7 +147,7 @@ pub(crate) fn add(connection: &Connection, waiter: &NewWaiter<'_>) -> StoreResul
         attempt_of: waiter.attempt_of.map(|turn| turn.uuid().into_bytes()),
         ..TurnColumns::default()
     };
-    let key = insert_turn(connection, columns.with_response(waiter.response))?;
+    let key = insert_turn(connection, &columns.with_response(waiter.response))?;
     count(connection, waiter.conversation, 1)?;
     Ok(key)
 }

@@ -320,7 +320,7 @@ pub(crate) fn note_stateless(connection: &Connection, turn: &StatelessTurn) -> S
         ended_at: Some(turn.ended_at.0),
         ..TurnColumns::default()
     };
-    insert_turn(connection, columns.with_usage(finish.and_then(|finish| finish.usage))).map(drop)
+    insert_turn(connection, &columns.with_usage(finish.and_then(|finish| finish.usage))).map(drop)
 }
 
 /// Makes a turn's response unavailable.

@@ -81,9 +81,9 @@ impl<'a> TurnColumns<'a> {
 }
 
 /// Adds a turn, and returns its key.
-pub(crate) fn insert_turn(connection: &Connection, columns: TurnColumns<'_>) -> StoreResult<i64> {
+pub(crate) fn insert_turn(connection: &Connection, columns: &TurnColumns<'_>) -> StoreResult<i64> {
     let key = columns.pk.map_or_else(|| next_turn(connection), Ok)?;
-    insert(connection, &TurnColumns { pk: Some(key), ..columns })
+    insert(connection, &TurnColumns { pk: Some(key), ..*columns })
 }
 
 /// The key of the next turn. It is above those of all turns that were ever written or admitted, so that a late owner of

@@ -24,7 +24,7 @@ impl PieceWriter<'_> {
                 key
             }
             Some(_) => return Err(Halt::Left(RestoreOutcome::Taken(turn.id.to_string()))),
-            None => insert_turn(self.connection, columns)?,
+            None => insert_turn(self.connection, &columns)?,
         };
         if self.turns.insert(turn.id, key).is_some() {
             return broken(format!("turn {} comes twice", turn.id));
