@@ -1,25 +1,31 @@
 //! The table `admissions`: turns that have the lease and of which nothing else is written yet.
 //!
-//! The admission of an ordinary turn is one row here. Its commit deletes the row and writes the turn, both messages and
-//! the conversation once. Until then `turns`, `messages` and `conversations` are as before the turn.
+//! The admission of an ordinary turn is one row here. Its commit writes the turn, both messages and the conversation
+//! once. Until then `turns`, `messages` and `conversations` are as before the turn.
+//!
+//! The commit raises the fence of the conversation to that of the row. From then on the row is *left behind* and counts
+//! for nothing. To delete it at once would cost a page. The view `live_admissions` has the rows that count.
 //!
 //! Everything else must see the turn in its usual tables. So all other writes and reads have it written out first
 //! ([`write_out`], [`write_out_all`]). What was written out is an ordinary running turn.
 //!
-//! Invariant: the conversation of a row has no running turn, and does not change while the row is there.
+//! Invariants: the conversation of a live row has no running turn, and does not change while the row is live. No row is
+//! left behind while other code deletes text, because writing out deletes the rows that were left behind too.
 
 use herma_model::{MessageId, NewMessage, Resolution, Timestamp, TurnId, TurnState};
-use herma_store::{Admission, Lease, NewResponse, Target};
+use herma_store::{Admission, NewResponse, Target};
 use rusqlite::{Connection, Row, params};
 
 use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
 use crate::lookups::LookupName;
 use crate::rows::{self, ConversationState};
-use crate::tables::{TurnColumns, insert, insert_message};
+use crate::tables::{TurnColumns, insert_message, insert_turn, next_turn};
 
 /// The most bytes of a row. A larger input would be written twice for nothing.
 const MOST_BYTES: usize = 2048;
+/// The most rows that this process leaves behind. Every read looks at them.
+const MOST_LEFT: usize = 32;
 
 /// A turn of this process that is a row of the table, with what its commit needs. The row is the same for all others.
 pub(crate) struct AdmittedTurn {
@@ -54,20 +60,8 @@ pub(crate) fn only_message<'a>(admission: &'a Admission, state: &ConversationSta
     (is_ordinary && is_small).then_some(message)
 }
 
-/// Takes the number of a turn that is written later.
-fn reserve_turn(connection: &Connection) -> StoreResult<i64> {
-    let last: i64 = connection
-        .prepare_cached("SELECT seq FROM sqlite_sequence WHERE name = 'turns'")
-        .and_then(|mut select| select.query_row([], |row| row.get(0)))
-        .translated()?;
-    connection
-        .prepare_cached("UPDATE sqlite_sequence SET seq = ?1 WHERE name = 'turns'")
-        .and_then(|mut update| update.execute([last + 1]))
-        .translated()?;
-    Ok(last + 1)
-}
-
-/// Gives a turn the lease with one row. Returns the number of the turn.
+/// Gives a turn the lease with one row, in place of one that was left behind. Returns the number of the turn. The
+/// caller knows that the conversation has no live row.
 pub(crate) fn add(
     connection: &Connection,
     instance: &mut Instance,
@@ -76,11 +70,16 @@ pub(crate) fn add(
     state: &ConversationState,
     (owner, fence, resolution): (i64, i64, Resolution),
 ) -> StoreResult<i64> {
-    let turn = reserve_turn(connection)?;
+    instance.lookups.check(connection)?;
+    let turn = match instance.lookups.next_turn() {
+        Some(turn) => turn,
+        None => next_turn(connection)?,
+    };
+    instance.lookups.gave_turn(turn);
     let (retry, response, said) = (&admission.retry, admission.response.as_ref(), &message.said);
     connection
         .prepare_cached(
-            "INSERT INTO admissions (conversation_pk, turn_pk, tenant_pk, id, owner, fence, api, resolution,
+            "INSERT OR REPLACE INTO admissions (conversation_pk, turn_pk, tenant_pk, id, owner, fence, api, resolution,
              fingerprint, sdk_attempt, created_at, echo, kept, message_id, role, status, payload, extra, digest, calls,
              tokens) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,
              ?21)",
@@ -124,6 +123,7 @@ pub(crate) fn add(
         name: name_of(admission),
     };
     instance.admitted.insert(turn, admitted);
+    instance.deliveries.note_admission();
     Ok(turn)
 }
 
@@ -135,28 +135,36 @@ pub(crate) fn name_of(admission: &Admission) -> Option<LookupName> {
     }
 }
 
-/// Takes the row of a turn of this process, to write the whole turn in its place. `None` if it was written out.
-pub(crate) fn take(
-    connection: &Connection,
-    instance: &mut Instance,
-    lease: Lease,
-) -> StoreResult<Option<AdmittedTurn>> {
-    let Some(admitted) = instance.admitted.remove(&lease.turn) else { return Ok(None) };
-    let deleted = connection
-        .prepare_cached("DELETE FROM admissions WHERE conversation_pk = ?1 AND turn_pk = ?2 AND fence = ?3")
-        .and_then(|mut delete| delete.execute([lease.conversation, lease.turn, lease.fence.0]))
-        .translated()?;
-    Ok((deleted == 1).then_some(admitted))
-}
-
 /// Whether any turn is a row of the table.
 pub(crate) fn is_any(connection: &Connection) -> StoreResult<bool> {
-    connection.prepare_cached("SELECT 1 FROM admissions").and_then(|mut select| select.exists([])).translated()
+    connection.prepare_cached("SELECT 1 FROM live_admissions").and_then(|mut select| select.exists([])).translated()
 }
 
-/// Writes all turns of the table out, of every process.
+/// Writes all turns of the table out, of every process. The table is empty then.
 pub(crate) fn write_out_all(connection: &Connection) -> StoreResult<()> {
-    write_out_if(connection, |_, _| Ok(true))
+    write_out_if(connection, |_, _| Ok(true))?;
+    forget_left(connection)
+}
+
+/// Notes that a commit of this process leaves a row behind. Deletes such rows if they are many.
+pub(crate) fn leave(connection: &Connection, instance: &mut Instance, conversation: i64) -> StoreResult<()> {
+    instance.left_admissions.insert(conversation);
+    if instance.left_admissions.len() <= MOST_LEFT {
+        return Ok(());
+    }
+    instance.left_admissions.clear();
+    forget_left(connection)
+}
+
+/// Deletes the rows that commits have left behind, of every process.
+pub(crate) fn forget_left(connection: &Connection) -> StoreResult<()> {
+    connection
+        .prepare_cached(
+            "DELETE FROM admissions WHERE fence <= (SELECT c.fence FROM conversations c WHERE c.pk = conversation_pk)",
+        )
+        .and_then(|mut delete| delete.execute([]))
+        .map(drop)
+        .translated()
 }
 
 /// Writes out the turns of the table whose owners are dead, or that this process has given up.
@@ -166,7 +174,7 @@ pub(crate) fn write_out_dead(connection: &Connection, instance: &Instance) -> St
 
 fn write_out_if(connection: &Connection, wanted: impl Fn(i64, i64) -> StoreResult<bool>) -> StoreResult<()> {
     let found: Vec<(i64, i64, i64)> = connection
-        .prepare_cached("SELECT conversation_pk, owner, turn_pk FROM admissions ORDER BY turn_pk")
+        .prepare_cached("SELECT conversation_pk, owner, turn_pk FROM live_admissions ORDER BY turn_pk")
         .and_then(|mut select| select.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect())
         .translated()?;
     for (conversation, owner, turn) in found {
@@ -177,26 +185,29 @@ fn write_out_if(connection: &Connection, wanted: impl Fn(i64, i64) -> StoreResul
     Ok(())
 }
 
-/// Makes the turn that is a row of the table an ordinary running turn of its conversation.
+/// Makes the turn that is a row of the table an ordinary running turn of its conversation. Deletes a row that was left
+/// behind.
 pub(crate) fn write_out(connection: &Connection, conversation: i64) -> StoreResult<()> {
     let mut select = connection
         .prepare_cached(
             "SELECT a.turn_pk, a.tenant_pk, a.id, a.owner, a.fence, a.api, a.resolution, a.fingerprint, a.sdk_attempt,
              a.created_at, a.echo, a.kept, a.message_id, a.role, a.status, a.payload, a.extra, a.digest, a.calls,
-             a.tokens, c.head_pk, c.next_seq
+             a.tokens, c.head_pk, c.next_seq, a.fence > c.fence
              FROM admissions a JOIN conversations c ON c.pk = a.conversation_pk WHERE a.conversation_pk = ?1",
         )
         .translated()?;
     let mut found = select.query([conversation]).translated()?;
     let Some(row) = found.next().translated()? else { return Ok(()) };
-    let (turn, fence) = insert_running(connection, conversation, row)?;
-    connection
-        .prepare_cached(
-            "UPDATE conversations SET version = version + 1, fence = ?2, running_turn = ?3, next_seq = next_seq + 1,
-             message_count = message_count + 1, turn_count = turn_count + 1 WHERE pk = ?1",
-        )
-        .and_then(|mut update| update.execute([conversation, fence, turn]))
-        .translated()?;
+    if row.get(22).translated()? {
+        let (turn, fence) = insert_running(connection, conversation, row)?;
+        connection
+            .prepare_cached(
+                "UPDATE conversations SET version = version + 1, fence = ?2, running_turn = ?3, next_seq = next_seq + 1,
+                 message_count = message_count + 1, turn_count = turn_count + 1 WHERE pk = ?1",
+            )
+            .and_then(|mut update| update.execute([conversation, fence, turn]))
+            .translated()?;
+    }
     drop(found);
     connection
         .prepare_cached("DELETE FROM admissions WHERE conversation_pk = ?1")
@@ -232,8 +243,8 @@ fn insert_running(connection: &Connection, conversation: i64, row: &Row<'_>) -> 
         Ok((message, columns))
     };
     let (message, columns) = read().translated()?;
-    let turn = insert(connection, &columns)?;
     let (seq, now) = (columns.first_seq.unwrap_or_default(), Timestamp(columns.created_at));
+    let turn = insert_turn(connection, &columns)?;
     insert_message(connection, columns.session_pk, seq, turn, columns.attempt, &message, now)?;
     Ok((turn, columns.fence))
 }

@@ -182,10 +182,11 @@ fn find(
     admission: &Admission,
 ) -> StoreResult<Option<(ConversationState, Resolution)>> {
     let Target::Alias { alias, namespace, .. } = &admission.target else { return Ok(None) };
-    if let Some(name) = admissions::name_of(admission)
-        && let Some(found) = instance.lookups.take(connection, &name)?
-    {
-        return Ok(Some(found));
+    if let Some(name) = admissions::name_of(admission) {
+        instance.lookups.check(connection)?;
+        if let Some(found) = instance.lookups.take(&name) {
+            return Ok(Some(found));
+        }
     }
     let found = snapshot::find(connection, admission.scope.tenant, alias, *namespace)?;
     let Some((mut state, session)) = found else { return Ok(None) };
@@ -321,6 +322,7 @@ fn wait(
         WaitsAs::Nothing => return Ok(AdmitOutcome::Stale),
     };
     let response = admission.response.as_ref().filter(|_| repeated.is_none());
+    instance.lookups.forget_turn();
     let (ticket, since) = if admission.takes_over {
         queue::enter_again(connection, instance, admission, state, resolution)?
     } else {
@@ -385,6 +387,7 @@ fn start(
         let message = stored_message(&state, &row, state.next_seq, message.clone(), admission.now);
         return running(connection, instance, admission, state, &row, lease, vec![message]);
     }
+    instance.lookups.forget_turn();
     let ticket = match admission.ticket {
         None if admission.takes_over => {
             Some(Ticket(queue::enter_again(connection, instance, admission, &state, resolution)?.0))

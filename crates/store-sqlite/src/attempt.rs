@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use crate::expiry;
 use crate::failure::{StoreResult, Translate};
 use crate::rows::{self, ConversationState};
-use crate::tables::{TurnColumns, insert};
+use crate::tables::{TurnColumns, insert_turn};
 use crate::{rewinds, waiting};
 
 /// What a turn gets with the lease.
@@ -63,7 +63,7 @@ pub(crate) fn first_attempt(
         created_at: admission.now.0,
         ..started(admission, state, lease)
     };
-    let key = insert(connection, &columns.with_response(admission.response.as_ref()))?;
+    let key = insert_turn(connection, &columns.with_response(admission.response.as_ref()))?;
     Ok(row(key, admission.now))
 }
 
@@ -183,7 +183,7 @@ pub(crate) fn attempt_at_the_end(
         visible_while_queued: response.map_or(left.visible_while_queued, |response| response.visible_while_queued),
         ..started(admission, state, lease)
     };
-    let key = insert(connection, &columns)?;
+    let key = insert_turn(connection, &columns)?;
     connection
         .execute(
             "UPDATE turns SET kept = 0, visible_while_queued = 0, echo = NULL, delivered = 1, joinable = 0

@@ -15,7 +15,7 @@ use crate::lineage::{Lineage, Segment};
 use crate::parent::{self, Parent};
 use crate::point::{Point, PointOutcome};
 use crate::rows::ConversationState;
-use crate::tables::{ConversationColumns, SessionColumns, insert};
+use crate::tables::{ConversationColumns, SessionColumns, insert, next_session};
 use crate::{conversation, events, histories, listing, rewinds, snapshot};
 
 /// The outcome for a turn that asks for a branch.
@@ -167,7 +167,10 @@ fn make(
         parent: Some(&parent),
         ..*draft
     };
+    let head = next_session(connection)?;
     let conversation = ConversationColumns {
+        head_pk: head,
+        root_pk: head,
         origin_kind: SessionKind::Branch.as_str(),
         system,
         next_seq: through + 1,
@@ -182,6 +185,7 @@ fn make(
     // Read the base from the source: the conversation that the source inherits from may be deleted.
     let compaction_base = CompactionBase::at(connection, parent.session, through, &rewinds)?;
     let first = SessionColumns {
+        pk: Some(head),
         kind: SessionKind::Branch.as_str(),
         creator_kind: CreatorKind::Branch.as_str(),
         base_session_pk: Some(session),
@@ -189,8 +193,8 @@ fn make(
         base_compaction_pk: compaction_base.map(|compaction_base| compaction_base.key),
         ..draft.session_columns(key, &id)
     };
-    let head = insert(connection, &first)?;
-    conversation::begin(connection, draft.tenant, draft.creation.conversation, key, head, &id)?;
+    insert(connection, &first)?;
+    conversation::name(connection, draft.tenant, draft.creation.conversation, key, head, &id)?;
     connection
         .execute(
             "INSERT INTO pins (conversation_pk, seq, message_pk) SELECT ?2, seq, message_pk FROM pins

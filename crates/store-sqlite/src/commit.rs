@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use herma_model::generation::Finish;
 use herma_model::{
-    Cost, Fence, Message, MessageStatus, NewMessage, Resolution, Seq, SessionId, StopKind, TenantId, Timestamp, TurnId,
-    TurnState,
+    Cost, Fence, Message, MessageStatus, NewMessage, Resolution, Seq, SessionId, StopKind, Timestamp, TurnState, Usage,
 };
 use herma_store::{Append, Commit, Committed, Lease, Revision, StoreError, TurnOutcome, Version};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -15,7 +14,7 @@ use crate::failure::{StoreResult, Translate};
 use crate::histories::HistoryColumns;
 use crate::instance::Instance;
 use crate::rows::ConversationState;
-use crate::tables::{self, TurnColumns, insert_message};
+use crate::tables::{TurnColumns, insert_message, insert_turn};
 use crate::takeover::clear_journal;
 use crate::{admissions, approvals, outbox, recalls, rows, title};
 
@@ -40,70 +39,45 @@ pub(crate) fn commit(
     };
     let usage = match &commit.outcome {
         TurnOutcome::Completed { finish, .. } => finish.usage.unwrap_or_default(),
-        TurnOutcome::Unanswered { .. } => herma_model::Usage::default(),
+        TurnOutcome::Unanswered { .. } => Usage::default(),
     };
-    let admitted = match &commit.outcome {
-        TurnOutcome::Completed { .. } if !added.is_empty() => admissions::take(connection, instance, lease)?,
+    let candidate = match &commit.outcome {
+        TurnOutcome::Completed { .. } if !added.is_empty() => instance.admitted.remove(&lease.turn),
         TurnOutcome::Completed { .. } | TurnOutcome::Unanswered { .. } => None,
     };
-    let held = match &admitted {
-        Some(admitted) => LeasedConversation::of(admitted),
-        None => {
+    let mut freed = None;
+    if let Some(admitted) = candidate {
+        let ending = Ending::of(commit, added.len(), LeasedConversation::of(&admitted));
+        if ending.free(connection, commit, usage, true, Some(&admitted))? == 1 {
+            freed = Some((ending, admitted));
+        }
+    }
+    let (ending, admitted, is_answer) = match (freed, &commit.outcome) {
+        (Some((ending, admitted)), TurnOutcome::Completed { finish, .. }) => {
+            insert_ended(connection, commit, finish, &admitted, &ending)?;
+            admissions::leave(connection, instance, lease.conversation)?;
+            (ending, Some(admitted), true)
+        }
+        _ => {
             admissions::write_out(connection, lease.conversation)?;
-            LeasedConversation::by(connection, lease)?
+            let ending = Ending::of(commit, added.len(), LeasedConversation::by(connection, lease)?);
+            let is_answer = match &commit.outcome {
+                TurnOutcome::Completed { messages, .. } => {
+                    !messages.is_empty() || has_appended(connection, lease.turn)?
+                }
+                TurnOutcome::Unanswered { .. } => false,
+            };
+            end_turn(connection, commit, &ending)?;
+            ending.free(connection, commit, usage, is_answer, None)?;
+            (ending, None, is_answer)
         }
     };
-    let history = commit.history.map(|end| HistoryColumns::of(lease.tenant, held.session_key.as_deref(), end));
-    let LeasedConversation { session, seq, version, changes, session_key, .. } = held;
-    let last_seq = seq + added.len() as i64 - 1;
-    let is_answer = match &commit.outcome {
-        TurnOutcome::Completed { messages, .. } => !messages.is_empty() || has_appended(connection, lease.turn)?,
-        TurnOutcome::Unanswered { .. } => false,
-    };
-    let counted = (usage.input > 0).then(|| usage.total().saturating_sub(usage.reasoning) as i64);
-    match (&admitted, &commit.outcome) {
-        (Some(admitted), TurnOutcome::Completed { finish, .. }) => {
-            insert_ended(connection, commit, finish, admitted, last_seq, history.as_ref())?;
-        }
-        _ => end_turn(connection, commit, seq, last_seq, history.as_ref())?,
-    }
-    // The message and the turn of an admission that was not written out are counted here.
-    let unwritten = i64::from(admitted.is_some());
-    connection
-        .prepare_cached(
-            "UPDATE conversations SET running_turn = NULL, fence = ?16, last_fence = ?16, version = ?2,
-             next_seq = next_seq + ?3, message_count = message_count + ?3, turn_count = turn_count + ?17,
-             updated_at = ?4, input_tokens = input_tokens + ?5, output_tokens = output_tokens + ?6,
-             cached_tokens = cached_tokens + ?7, reasoning_tokens = reasoning_tokens + ?8, system = coalesce(?9, system),
-             counted_seq = coalesce(?10, counted_seq), counted_tokens = coalesce(?11, counted_tokens),
-             answered = max(answered, ?12), cost = coalesce(cost + ?13, ?13, cost),
-             history = iif(?14, ?15, history) WHERE pk = ?1",
-        )
-        .and_then(|mut update| {
-            update.execute(params![
-                lease.conversation,
-                version,
-                unwritten + added.len() as i64,
-                commit.now.0,
-                usage.input as i64,
-                usage.output as i64,
-                usage.cached as i64,
-                usage.reasoning as i64,
-                commit.system.as_deref().map(rows::system_to),
-                counted.map(|_| last_seq),
-                counted,
-                is_answer,
-                commit.cost.map(Cost::micros),
-                matches!(commit.outcome, TurnOutcome::Completed { .. }),
-                history.as_ref().map(|columns| &columns.history),
-                lease.fence.0,
-                unwritten
-            ])
-        })
-        .translated()?;
+    instance.deliveries.note_other_write();
     if let Some(title) = &commit.title {
-        title::make(connection, lease.conversation, title, commit.now)?;
+        let facts = admitted.as_ref().map(|admitted| admitted.state.facts.as_ref());
+        title::make(connection, lease.conversation, facts, title, commit.now)?;
     }
+    let Ending { held: LeasedConversation { session, seq, version, changes, session_key, .. }, last_seq, .. } = ending;
     let messages = insert(connection, lease, &commit.session, (session, seq), added, commit.now)?;
     if admitted.is_none() {
         clear_journal(connection, lease.turn)?;
@@ -129,16 +103,84 @@ pub(crate) fn commit(
     Ok(Committed { version: Version(version), revision, messages })
 }
 
+/// How a commit leaves its conversation.
+struct Ending {
+    held: LeasedConversation,
+    /// The place of the turn's last message.
+    last_seq: i64,
+    history: Option<HistoryColumns>,
+}
+
+impl Ending {
+    fn of(commit: &Commit, added: usize, held: LeasedConversation) -> Self {
+        let tenant = commit.lease.tenant;
+        let history = commit.history.map(|end| HistoryColumns::of(tenant, held.session_key.as_deref(), end));
+        Self { last_seq: held.seq + added as i64 - 1, held, history }
+    }
+
+    /// Writes the conversation and frees its lease. A turn that is not written out has its message and itself counted
+    /// here. If it was written out meanwhile, nothing changes. Returns how many rows were changed.
+    fn free(
+        &self,
+        connection: &Connection,
+        commit: &Commit,
+        usage: Usage,
+        is_answer: bool,
+        admitted: Option<&AdmittedTurn>,
+    ) -> StoreResult<usize> {
+        let lease = commit.lease;
+        let counted = (usage.input > 0).then(|| usage.total().saturating_sub(usage.reasoning) as i64);
+        let next_seq = self.last_seq + 1;
+        let unwritten = i64::from(admitted.is_some());
+        let new_messages = next_seq - self.held.seq + unwritten;
+        connection
+            .prepare_cached(
+                "UPDATE conversations SET running_turn = NULL, fence = ?16, last_fence = ?16, version = ?2,
+                 next_seq = next_seq + ?3, message_count = message_count + ?3, turn_count = turn_count + ?17,
+                 updated_at = ?4, input_tokens = input_tokens + ?5, output_tokens = output_tokens + ?6,
+                 cached_tokens = cached_tokens + ?7, reasoning_tokens = reasoning_tokens + ?8,
+                 system = coalesce(?9, system), counted_seq = coalesce(?10, counted_seq),
+                 counted_tokens = coalesce(?11, counted_tokens), answered = max(answered, ?12),
+                 cost = coalesce(cost + ?13, ?13, cost), history = iif(?14, ?15, history)
+                 WHERE pk = ?1 AND (?17 = 0 OR fence < ?16
+                 AND EXISTS (SELECT 1 FROM admissions WHERE conversation_pk = ?1 AND turn_pk = ?18))",
+            )
+            .and_then(|mut update| {
+                update.execute(params![
+                    lease.conversation,
+                    self.held.version,
+                    new_messages,
+                    commit.now.0,
+                    usage.input as i64,
+                    usage.output as i64,
+                    usage.cached as i64,
+                    usage.reasoning as i64,
+                    commit.system.as_deref().map(rows::system_to),
+                    counted.map(|_| self.last_seq),
+                    counted,
+                    is_answer,
+                    commit.cost.map(Cost::micros),
+                    matches!(commit.outcome, TurnOutcome::Completed { .. }),
+                    self.history.as_ref().map(|columns| &columns.history),
+                    lease.fence.0,
+                    unwritten,
+                    lease.turn
+                ])
+            })
+            .translated()
+    }
+}
+
 /// Writes a turn of which nothing was written but its admission, with its outcome and the message it was asked with.
 fn insert_ended(
     connection: &Connection,
     commit: &Commit,
     finish: &Finish,
     admitted: &AdmittedTurn,
-    last_seq: i64,
-    history: Option<&HistoryColumns>,
+    ending: &Ending,
 ) -> StoreResult<()> {
     let lease = commit.lease;
+    let history = ending.history.as_ref();
     let columns = TurnColumns {
         pk: Some(lease.turn),
         tenant_pk: lease.tenant.0,
@@ -153,7 +195,7 @@ fn insert_ended(
         fingerprint: &admitted.fingerprint,
         first_seq: Some(admitted.state.next_seq),
         answer_seq: Some(admitted.state.next_seq + 1),
-        last_seq: Some(last_seq),
+        last_seq: Some(ending.last_seq),
         model: finish.model.as_deref(),
         finish_reason: Some(finish.reason.as_str()),
         created_at: admitted.created_at.0,
@@ -165,7 +207,7 @@ fn insert_ended(
         history_key: history.map(|columns| columns.key),
         ..TurnColumns::default()
     };
-    tables::insert(connection, &columns.with_usage(finish.usage).with_response(admitted.response.as_ref()))?;
+    insert_turn(connection, &columns.with_usage(finish.usage).with_response(admitted.response.as_ref()))?;
     let (seq, message) = (admitted.state.next_seq, &admitted.message);
     insert_message(connection, admitted.state.head, seq, lease.turn, lease.attempt, message, admitted.created_at)
         .map(drop)
@@ -309,13 +351,9 @@ fn insert(
 }
 
 /// Ends the turn's row. A turn that was asked to stop cannot be completed.
-fn end_turn(
-    connection: &Connection,
-    commit: &Commit,
-    answer_seq: i64,
-    last_seq: i64,
-    history: Option<&HistoryColumns>,
-) -> StoreResult<()> {
+fn end_turn(connection: &Connection, commit: &Commit, ending: &Ending) -> StoreResult<()> {
+    let Ending { held: LeasedConversation { seq: answer_seq, .. }, last_seq, history } = ending;
+    let history = history.as_ref();
     let ended = match &commit.outcome {
         TurnOutcome::Completed { finish, .. } => {
             let usage = finish.usage;
@@ -368,7 +406,7 @@ fn end_turn(
                     failure.upstream_status,
                     last_seq,
                     commit.record,
-                    is_result.then_some(answer_seq)
+                    is_result.then_some(*answer_seq)
                 ])
             })
             .translated()?,
@@ -391,19 +429,4 @@ pub(crate) fn stop_requested(connection: &Connection, turn: i64) -> StoreResult<
         })
         .translated()?;
     Ok(StoreError::StopRequested(kind.unwrap_or(StopKind::Interrupt)))
-}
-
-/// Notes that a turn's answer was delivered completely.
-pub(crate) fn mark_delivered(connection: &Connection, tenant: TenantId, turn: TurnId) -> StoreResult<()> {
-    let mark = || {
-        connection
-            .prepare_cached("UPDATE turns SET delivered = 1 WHERE id = ?1 AND tenant_pk = ?2")
-            .and_then(|mut update| update.execute(params![turn.uuid().as_bytes(), tenant.0]))
-            .translated()
-    };
-    if mark()? == 0 && admissions::is_any(connection)? {
-        admissions::write_out_all(connection)?;
-        mark()?;
-    }
-    Ok(())
 }

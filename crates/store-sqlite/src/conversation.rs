@@ -15,7 +15,7 @@ use crate::erase::Manner;
 use crate::failure::{StoreResult, Translate};
 use crate::parent::{self, Parent};
 use crate::rows::ConversationState;
-use crate::tables::{ConversationColumns, Names, SessionColumns, alias, insert};
+use crate::tables::{ConversationColumns, Names, SessionColumns, alias, insert, next_session};
 use crate::{erase, events, snapshot};
 
 /// The place of a conversation's first message.
@@ -114,9 +114,10 @@ pub(crate) fn create(
 /// Makes a conversation, its first session and their names.
 pub(crate) fn make(connection: &Connection, draft: &ConversationDraft<'_>) -> StoreResult<ConversationState> {
     let session_id = draft.session_id();
-    let key = insert(connection, &draft.columns())?;
-    let head = insert(connection, &draft.session_columns(key, &session_id))?;
-    begin(connection, draft.tenant, draft.creation.conversation, key, head, &session_id)?;
+    let head = next_session(connection)?;
+    let key = insert(connection, &ConversationColumns { head_pk: head, root_pk: head, ..draft.columns() })?;
+    insert(connection, &SessionColumns { pk: Some(head), ..draft.session_columns(key, &session_id) })?;
+    name(connection, draft.tenant, draft.creation.conversation, key, head, &session_id)?;
     if let Some((chat_id, Namespace::ChatId)) = draft.name {
         alias(connection, draft.tenant, Namespace::ChatId, chat_id.as_str(), key, None)?;
     }
@@ -139,8 +140,8 @@ pub(crate) fn make(connection: &Connection, draft: &ConversationDraft<'_>) -> St
     })
 }
 
-/// Makes a session the first of its conversation, and stores the names of both.
-pub(crate) fn begin(
+/// Stores the names of a conversation and of its first session.
+pub(crate) fn name(
     connection: &Connection,
     tenant: TenantId,
     own: ConversationId,
@@ -148,10 +149,6 @@ pub(crate) fn begin(
     session: i64,
     id: &SessionId,
 ) -> StoreResult<()> {
-    connection
-        .prepare_cached("UPDATE conversations SET head_pk = ?2, root_pk = ?2 WHERE pk = ?1")
-        .and_then(|mut update| update.execute([conversation, session]))
-        .translated()?;
     let names = Names { connection, tenant, conversation };
     names.of_conversation(own)?;
     names.of_session(id, session)

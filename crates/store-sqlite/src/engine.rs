@@ -13,6 +13,7 @@ use herma_store::{Lease, Receipt, StoreError, receipt};
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
 
+use crate::commit::HandOver;
 use crate::delivered::Delivered;
 use crate::failure::StoreResult;
 use crate::instance::Instance;

@@ -4,12 +4,22 @@
 //! session key at that time: the conversation may have got one since. New events push out the oldest ones, so nothing
 //! has to be cleaned up.
 
+use std::sync::LazyLock;
+
 use herma_model::{ConversationEvent, ConversationFacts, EventId, EventKind, KeyScope, SessionKind, Timestamp};
 use herma_store::{Event, EventPage, EventsFrom, KEPT_EVENTS, Scope, StoreError};
 use rusqlite::{Connection, params};
 
 use crate::failure::{StoreResult, Translate};
 use crate::{listing, rows};
+
+/// The number of the last event of a tenant `t`. Its column counts only if that event was deleted.
+const COUNT: &str = "max(t.event_count, coalesce((SELECT max(e.number) FROM events e WHERE e.tenant_pk = t.pk), 0))";
+
+/// The number of the last event that is not kept any more, after this many.
+fn forgotten_of(count: i64) -> i64 {
+    (count - KEPT_EVENTS as i64).max(0)
+}
 
 /// Writes an event. `facts` are those after the change; for a deletion, the last ones.
 pub(crate) fn record(
@@ -22,20 +32,12 @@ pub(crate) fn record(
     let is_gone = matches!(what, ConversationEvent::Deleted);
     let data = serde_json::to_string(&what.of(facts));
     let data = data.map_err(|error| StoreError::Unavailable(format!("an event is no JSON: {error}")))?;
-    // Two statements, because RETURNING fills a temporary table.
-    let (tenant, number, forgotten): (i64, i64, i64) = connection
-        .prepare_cached(
-            "SELECT t.pk, t.event_count + 1, max(t.events_forgotten, t.event_count + 1 - ?2)
-             FROM conversations c JOIN tenants t ON t.pk = c.tenant_pk WHERE c.pk = ?1",
-        )
-        .and_then(|mut select| {
-            let kept = KEPT_EVENTS as i64;
-            select.query_row([conversation, kept], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
-        })
-        .translated()?;
-    connection
-        .prepare_cached("UPDATE tenants SET event_count = ?2, events_forgotten = ?3 WHERE pk = ?1")
-        .and_then(|mut update| update.execute([tenant, number, forgotten]))
+    static NEXT: LazyLock<String> = LazyLock::new(|| {
+        format!("SELECT t.pk, {COUNT} + 1 FROM conversations c JOIN tenants t ON t.pk = c.tenant_pk WHERE c.pk = ?1")
+    });
+    let (tenant, number): (i64, i64) = connection
+        .prepare_cached(&NEXT)
+        .and_then(|mut select| select.query_row([conversation], |row| Ok((row.get(0)?, row.get(1)?))))
         .translated()?;
     connection
         .prepare_cached(
@@ -48,6 +50,7 @@ pub(crate) fn record(
             insert.execute(params![tenant, number, what.kind().as_str(), at.0, there, key, data])
         })
         .translated()?;
+    let forgotten = forgotten_of(number);
     if forgotten == 0 {
         return Ok(());
     }
@@ -106,10 +109,8 @@ pub(crate) fn forget_titles(connection: &Connection, conversation: i64) -> Store
 
 /// How many events there have been in all. It never decreases.
 pub(crate) fn total(connection: &Connection) -> StoreResult<i64> {
-    connection
-        .prepare_cached("SELECT coalesce(sum(event_count), 0) FROM tenants")
-        .and_then(|mut select| select.query_row([], |row| row.get(0)))
-        .translated()
+    static TOTAL: LazyLock<String> = LazyLock::new(|| format!("SELECT coalesce(sum({COUNT}), 0) FROM tenants t"));
+    connection.prepare_cached(&TOTAL).and_then(|mut select| select.query_row([], |row| row.get(0))).translated()
 }
 
 /// Reads a page, and the number of all events at that time. The caller holds a read transaction, and makes sure that
@@ -167,11 +168,16 @@ struct Feed {
 
 impl Feed {
     fn read(connection: &Connection, scope: &Scope) -> StoreResult<Self> {
+        static FEED: LazyLock<String> = LazyLock::new(|| {
+            format!("SELECT t.created_at, {COUNT}, t.events_forgotten FROM tenants t WHERE t.pk = ?1")
+        });
         connection
-            .prepare_cached("SELECT created_at, event_count, events_forgotten FROM tenants WHERE pk = ?1")
+            .prepare_cached(&FEED)
             .and_then(|mut select| {
                 select.query_row([scope.tenant.0], |row| {
-                    Ok(Self { id: rows::count(row, 0)?, count: row.get(1)?, forgotten: row.get(2)? })
+                    let count = row.get(1)?;
+                    let forgotten = forgotten_of(count).max(row.get(2)?);
+                    Ok(Self { id: rows::count(row, 0)?, count, forgotten })
                 })
             })
             .translated()

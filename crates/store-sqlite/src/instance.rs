@@ -22,6 +22,7 @@ use uuid::Uuid;
 
 use self::live::LiveTurns;
 use crate::admissions::AdmittedTurn;
+use crate::deliveries::Deliveries;
 use crate::failure::{StoreResult, Translate};
 use crate::lookups::Lookups;
 use crate::renewals::{Clock, RENEWAL, Renewal, Renewals};
@@ -48,8 +49,12 @@ pub(crate) struct Instance {
     pub(crate) live: LiveTurns,
     /// Turns of this process that are rows of `admissions`, by their row key. Some may have been written out since.
     pub(crate) admitted: HashMap<i64, AdmittedTurn>,
+    /// Conversations of which a commit of this process may have left a row in `admissions` behind.
+    pub(crate) left_admissions: HashSet<i64>,
     /// Conversations whose next turn need not look them up.
     pub(crate) lookups: Lookups,
+    /// Turns that were delivered and are not marked yet.
+    pub(crate) deliveries: Deliveries,
     /// Other owners of live turns, by their key, as this process last saw them.
     watched: HashMap<i64, WatchedOwner>,
 }
@@ -94,7 +99,9 @@ impl Instance {
             registered: None,
             live: LiveTurns::default(),
             admitted: HashMap::new(),
+            left_admissions: HashSet::new(),
             lookups: Lookups::default(),
+            deliveries: Deliveries::default(),
             watched: HashMap::new(),
         }
     }
@@ -183,15 +190,25 @@ impl Instance {
     pub(crate) fn restore(&mut self, mark: Mark) {
         self.live.undo(mark.live);
         self.lookups.forget();
+        self.lookups.end_transaction();
+        self.deliveries.undo();
         match (mark.renewal, &mut self.registered) {
             (Some((renewal, stored)), Some(registered)) => (registered.renewal, registered.stored) = (renewal, stored),
             _ => self.unregister(),
         }
     }
 
+    /// Called before a write that is not a turn's: it may change what turns remember.
+    pub(crate) fn before_other_write(&mut self) {
+        self.lookups.forget();
+        self.deliveries.note_other_write();
+    }
+
     /// Publishes the renewal after a transaction was committed.
     pub(crate) fn note_commit(&mut self) {
         self.live.settle();
+        self.lookups.end_transaction();
+        self.deliveries.settle();
         self.renewals.publish(self.registered.as_ref().map(|registered| (registered.key, registered.renewal)));
     }
 
@@ -211,7 +228,7 @@ impl Instance {
         let stored: rusqlite::Result<HashSet<i64>> = connection
             .prepare(
                 "SELECT pk FROM turns WHERE state IN ('queued', 'running') AND owner = ?1
-                 UNION ALL SELECT turn_pk FROM admissions WHERE owner = ?1",
+                 UNION ALL SELECT turn_pk FROM live_admissions WHERE owner = ?1",
             )
             .and_then(|mut select| select.query_map([registered.key], |row| row.get(0))?.collect());
         if let Ok(stored) = stored {
@@ -248,7 +265,7 @@ impl Instance {
             .prepare_cached(
                 "SELECT pk, expires_at FROM instances
                  WHERE pk IN (SELECT owner FROM turns WHERE state IN ('queued', 'running')
-                 UNION ALL SELECT owner FROM admissions)",
+                 UNION ALL SELECT owner FROM live_admissions)",
             )
             .and_then(|mut select| select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect())
             .translated()?;

@@ -22,6 +22,7 @@ mod copy;
 pub mod counts;
 mod delegates;
 mod delivered;
+mod deliveries;
 mod describe;
 mod engine;
 mod erase;

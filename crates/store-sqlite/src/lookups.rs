@@ -41,15 +41,19 @@ pub(crate) struct Lookups {
     names: HashMap<LookupName, (i64, Resolution)>,
     /// SQLite's number for the commits of other connections, when it was last read.
     others: Option<i64>,
+    /// Whether that was in the current transaction. No other connection can commit until it ends.
+    is_checked: bool,
+    /// The number of the turn that was admitted last, if it is the highest of all.
+    last_turn: Option<i64>,
 }
 
 impl Lookups {
-    /// Takes the conversation that a name leads to. The caller has begun a transaction that writes.
-    pub(crate) fn take(
-        &mut self,
-        connection: &Connection,
-        name: &LookupName,
-    ) -> StoreResult<Option<(ConversationState, Resolution)>> {
+    /// Forgets everything if another process has committed. Called inside a transaction that writes, before anything
+    /// here is used in it.
+    pub(crate) fn check(&mut self, connection: &Connection) -> StoreResult<()> {
+        if self.is_checked {
+            return Ok(());
+        }
         let others = connection
             .prepare_cached("PRAGMA data_version")
             .and_then(|mut select| select.query_row([], |row| row.get(0)))
@@ -57,8 +61,34 @@ impl Lookups {
         if self.others.replace(others) != Some(others) {
             self.forget();
         }
-        let Some(&(conversation, resolution)) = self.names.get(name) else { return Ok(None) };
-        Ok(self.idle.remove(&conversation).map(|state| (state, resolution)))
+        self.is_checked = true;
+        Ok(())
+    }
+
+    /// Has the next transaction check again.
+    pub(crate) fn end_transaction(&mut self) {
+        self.is_checked = false;
+    }
+
+    /// Takes the conversation that a name leads to.
+    pub(crate) fn take(&mut self, name: &LookupName) -> Option<(ConversationState, Resolution)> {
+        let &(conversation, resolution) = self.names.get(name)?;
+        self.idle.remove(&conversation).map(|state| (state, resolution))
+    }
+
+    /// The number of the next turn, if it is known.
+    pub(crate) fn next_turn(&self) -> Option<i64> {
+        self.last_turn.map(|last| last + 1)
+    }
+
+    /// Remembers the number that a turn got. It must be the highest of all.
+    pub(crate) fn gave_turn(&mut self, turn: i64) {
+        self.last_turn = Some(turn);
+    }
+
+    /// Forgets that number, because another turn gets the next one.
+    pub(crate) fn forget_turn(&mut self) {
+        self.last_turn = None;
     }
 
     /// Takes a conversation out that was found in another way.
@@ -79,5 +109,6 @@ impl Lookups {
     pub(crate) fn forget(&mut self) {
         self.idle.clear();
         self.names.clear();
+        self.last_turn = None;
     }
 }

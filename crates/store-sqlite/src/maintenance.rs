@@ -199,14 +199,15 @@ impl Maintenance {
             .submit_lazy(WhenUnavailable::Refuse, move |connection, instance| keep_or_log(work(connection, instance)));
     }
 
-    /// Whether a turn of any process runs or waits. Parked turns belong to no process.
+    /// Whether a turn of any process runs, waits or has left its admission behind. Parked turns belong to no process.
     fn has_live_turns(&self) -> bool {
         let live = "SELECT EXISTS (SELECT 1 FROM turns WHERE state IN ('queued', 'running') AND owner <> ?1)
                     OR EXISTS (SELECT 1 FROM admissions)";
         self.connection.query_row(live, [NOBODY], |row| row.get(0)).unwrap_or(false)
     }
 
-    /// Also sweeps for turns of other processes if this one has none: a client here may be following one.
+    /// Also sweeps for turns of other processes if this one has none: a client here may be following one. Admissions
+    /// that were left behind are swept too.
     fn sweep(&self) {
         if self.has_live_turns() {
             self.background(|connection, instance| sweep(connection, instance, now()));
@@ -267,6 +268,7 @@ pub(crate) fn keep_or_log<T>(outcome: StoreResult<T>) -> JobOutcome {
 pub(crate) fn sweep(connection: &Connection, instance: &mut Instance, now: Timestamp) -> StoreResult<()> {
     instance.watch(connection, now)?;
     admissions::write_out_dead(connection, instance)?;
+    admissions::forget_left(connection)?;
     let mut select = connection
         .prepare_cached(
             "SELECT pk, owner, state = 'queued', conversation_pk FROM turns WHERE state IN ('queued', 'running')",

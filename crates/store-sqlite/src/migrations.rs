@@ -56,6 +56,8 @@ const MIGRATIONS: &[Migration] = &[
     Migration { number: 32, sql: include_str!("../migrations/0032_outbox.sql") },
     Migration { number: 33, sql: include_str!("../migrations/0033_memory_versions.sql") },
     Migration { number: 34, sql: include_str!("../migrations/0034_readings.sql") },
+    Migration { number: 35, sql: include_str!("../migrations/0035_fewer_pages.sql") },
+    Migration { number: 36, sql: include_str!("../migrations/0036_event_numbers.sql") },
 ];
 
 /// The newest schema version that this program knows.

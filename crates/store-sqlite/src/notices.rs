@@ -191,7 +191,7 @@ fn check_stop_requested(connection: &Connection, own: Option<Owner<'_>>) -> Stor
     let mut select = connection
         .prepare_cached(
             "SELECT owner, stop_requested IS NOT NULL, pk FROM turns WHERE state IN ('queued', 'running')
-             UNION ALL SELECT owner, 0, turn_pk FROM admissions",
+             UNION ALL SELECT owner, 0, turn_pk FROM live_admissions",
         )
         .translated()?;
     let mut rows = select.query([]).translated()?;

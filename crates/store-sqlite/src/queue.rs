@@ -8,7 +8,7 @@ use crate::conversation;
 use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
 use crate::rows::{self, ConversationState};
-use crate::tables::{TurnColumns, insert};
+use crate::tables::{TurnColumns, insert_turn};
 use crate::takeover::TakeoverReason;
 use crate::waiting;
 
@@ -147,7 +147,7 @@ pub(crate) fn add(connection: &Connection, waiter: &NewWaiter<'_>) -> StoreResul
         attempt_of: waiter.attempt_of.map(|turn| turn.uuid().into_bytes()),
         ..TurnColumns::default()
     };
-    let key = insert(connection, &columns.with_response(waiter.response))?;
+    let key = insert_turn(connection, &columns.with_response(waiter.response))?;
     count(connection, waiter.conversation, 1)?;
     Ok(key)
 }

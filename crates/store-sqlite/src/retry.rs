@@ -18,7 +18,7 @@ const MOST_ATTEMPTS: usize = 16;
 /// What the request repeats. `None` if it is a new one.
 pub(crate) fn recognise(
     connection: &Connection,
-    instance: &Instance,
+    instance: &mut Instance,
     admission: &Admission,
 ) -> StoreResult<Option<AdmitOutcome>> {
     if let Some(idempotency) = &admission.retry.idempotency
@@ -125,7 +125,7 @@ fn by_key(
 /// only if there is no other, because it may have waited to repeat a failed turn.
 fn by_fingerprint(
     connection: &Connection,
-    instance: &Instance,
+    instance: &mut Instance,
     admission: &Admission,
 ) -> StoreResult<Option<(i64, EarlierTurn)>> {
     let attempt = admission.retry.sdk_attempt;
@@ -137,6 +137,7 @@ fn by_fingerprint(
         return Ok(None);
     }
     admissions::write_out_all(connection)?;
+    instance.deliveries.write(connection)?;
     let bit = 1_i64 << attempt;
     let found: Vec<EarlierTurn> = connection
         .prepare_cached(&format!(

@@ -71,7 +71,7 @@ fn by_turn(connection: &Connection, tenant: TenantId, name: TurnName) -> StoreRe
 pub(crate) fn load(connection: &Connection, conversation: i64) -> StoreResult<ConversationState> {
     static BY_KEY: LazyLock<String> = LazyLock::new(|| {
         format!(
-            "SELECT {STATE}, EXISTS (SELECT 1 FROM admissions WHERE conversation_pk = c.pk)
+            "SELECT {STATE}, EXISTS (SELECT 1 FROM admissions a WHERE a.conversation_pk = c.pk AND a.fence > c.fence)
              FROM conversations c WHERE c.pk = ?1"
         )
     });

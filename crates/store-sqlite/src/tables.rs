@@ -21,8 +21,8 @@ pub(crate) use self::approvals::{insert_grant, insert_parked};
 pub(crate) use self::compactions::{CompactionColumns, add_compaction, carry, pin};
 pub(crate) use self::conversations::{ConversationColumns, chain};
 pub(crate) use self::messages::insert_message;
-pub(crate) use self::sessions::{SessionColumns, set_base};
-pub(crate) use self::turns::TurnColumns;
+pub(crate) use self::sessions::{SessionColumns, next_session, set_base};
+pub(crate) use self::turns::{TurnColumns, insert_turn, next_turn};
 use crate::failure::{StoreResult, Translate};
 
 /// A row that can be written. [`table`] implements it.

@@ -1,7 +1,7 @@
 //! A conversation's title: given by a client, or made for a conversation without one. Triggers keep the search index up
 //! to date.
 
-use herma_model::{ConversationEvent, ConversationId, TenantId, Timestamp};
+use herma_model::{ConversationEvent, ConversationFacts, ConversationId, TenantId, Timestamp};
 use herma_store::MadeTitle;
 use rusqlite::{Connection, params};
 
@@ -20,8 +20,14 @@ pub(crate) fn set(connection: &Connection, conversation: i64, title: Option<&str
 }
 
 /// Sets a made title, unless the conversation has one or a client removed it. Returns whether it was set. The caller
-/// sets the time of the change.
-pub(crate) fn make(connection: &Connection, conversation: i64, title: &MadeTitle, now: Timestamp) -> StoreResult<bool> {
+/// sets the time of the change, and gives the facts of the conversation if it knows them.
+pub(crate) fn make(
+    connection: &Connection,
+    conversation: i64,
+    facts: Option<&ConversationFacts>,
+    title: &MadeTitle,
+    now: Timestamp,
+) -> StoreResult<bool> {
     let (title, is_excerpt) = match title {
         MadeTitle::FirstWords(title) => (title, true),
         MadeTitle::Model(title) => (title, false),
@@ -34,8 +40,14 @@ pub(crate) fn make(connection: &Connection, conversation: i64, title: &MadeTitle
         .and_then(|mut update| update.execute(params![conversation, title, is_excerpt]))
         .translated()?;
     if titled == 1 {
-        let facts = snapshot::load(connection, conversation)?.facts;
-        events::record(connection, conversation, &facts, ConversationEvent::Renamed { title: Some(title) }, now)?;
+        let renamed = ConversationEvent::Renamed { title: Some(title) };
+        match facts {
+            Some(facts) => events::record(connection, conversation, facts, renamed, now)?,
+            None => {
+                let facts = snapshot::load(connection, conversation)?.facts;
+                events::record(connection, conversation, &facts, renamed, now)?;
+            }
+        }
     }
     Ok(titled == 1)
 }
@@ -66,7 +78,7 @@ pub(crate) fn make_for(
     now: Timestamp,
 ) -> StoreResult<bool> {
     let Some(key) = usage::key_of(connection, tenant, conversation)? else { return Ok(false) };
-    if !make(connection, key, title, now)? {
+    if !make(connection, key, None, title, now)? {
         return Ok(false);
     }
     connection

@@ -22,7 +22,7 @@ use crate::queue;
 use crate::recalls;
 use crate::rows::{self, MESSAGE, SESSION};
 use crate::snapshot::{STATE, STATE_WIDTH, Sessions};
-use crate::tables::{TurnColumns, insert};
+use crate::tables::{TurnColumns, insert_turn};
 use crate::takeover;
 use crate::waiting;
 
@@ -320,7 +320,7 @@ pub(crate) fn note_stateless(connection: &Connection, turn: &StatelessTurn) -> S
         ended_at: Some(turn.ended_at.0),
         ..TurnColumns::default()
     };
-    insert(connection, &columns.with_usage(finish.and_then(|finish| finish.usage))).map(drop)
+    insert_turn(connection, &columns.with_usage(finish.and_then(|finish| finish.usage))).map(drop)
 }
 
 /// Makes a turn's response unavailable.

@@ -26,7 +26,7 @@ impl Stored {
     pub(crate) fn turns(&self, state: &str) -> i64 {
         self.count(&format!(
             "SELECT (SELECT count(*) FROM turns WHERE state = '{state}')
-             + (SELECT count(*) FROM admissions WHERE '{state}' = 'running')"
+             + (SELECT count(*) FROM live_admissions WHERE '{state}' = 'running')"
         ))
     }
 

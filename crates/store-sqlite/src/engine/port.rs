@@ -28,7 +28,7 @@ use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{SqliteStore, noted_or_logged};
-use crate::commit::HandOver;
+
 use crate::erase::receipts;
 use crate::erase::steps::{Erasing, Step};
 use crate::search::indexer::BatchLimit;
@@ -301,9 +301,9 @@ impl Store for SqliteStore {
 
     fn mark_delivered(&self, tenant: TenantId, turn: TurnId) {
         let old = self.delivered.add(turn, Instant::now());
-        self.writer.submit_lazy_again(WhenUnavailable::Wait, move |connection, _| {
-            let noted = retry::forget(connection, &old).and_then(|()| commit::mark_delivered(connection, tenant, turn));
-            noted_or_logged(noted)
+        self.writer.submit_lazy_again(WhenUnavailable::Wait, move |connection, instance| {
+            instance.deliveries.add(tenant, turn);
+            noted_or_logged(retry::forget(connection, &old))
         });
     }
 

@@ -20,7 +20,7 @@ fn database() -> Connection {
     connection
         .execute_batch(
             "CREATE TABLE turns (pk INTEGER PRIMARY KEY, id, state, owner, stop_requested);
-             CREATE TABLE admissions (turn_pk, owner)",
+             CREATE TABLE live_admissions (turn_pk, owner)",
         )
         .unwrap();
     connection.execute("INSERT INTO turns VALUES (1, ?1, 'queued', 1, NULL)", [turn().uuid().as_bytes()]).unwrap();

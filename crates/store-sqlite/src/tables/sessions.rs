@@ -6,8 +6,9 @@ use super::table;
 use crate::failure::{StoreResult, Translate};
 
 table! {
-    /// A new session.
+    /// A new session. Without a key it gets the next one.
     SessionColumns<'a> in "sessions" {
+        pk: Option<i64>,
         tenant_pk: i64,
         conversation_pk: i64,
         id: &'a str,
@@ -26,6 +27,14 @@ table! {
         ended_at: Option<i64>,
         end_reason: Option<&'a str>,
     }
+}
+
+/// The key of the next session.
+pub(crate) fn next_session(connection: &Connection) -> StoreResult<i64> {
+    connection
+        .prepare_cached("SELECT coalesce(max(pk), 0) + 1 FROM sessions")
+        .and_then(|mut select| select.query_row([], |row| row.get(0)))
+        .translated()
 }
 
 /// Sets or clears the base of a session.

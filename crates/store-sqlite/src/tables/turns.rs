@@ -2,11 +2,13 @@
 
 use herma_model::Usage;
 use herma_store::NewResponse;
+use rusqlite::Connection;
 
-use super::table;
+use super::{insert, table};
+use crate::failure::{StoreResult, Translate};
 
 table! {
-    /// A new turn. Without a key it gets the next one.
+    /// A new turn. Without a key it gets the next one; see [`insert_turn`].
     TurnColumns<'a> in "turns" {
         pk: Option<i64>,
         tenant_pk: i64,
@@ -76,4 +78,22 @@ impl<'a> TurnColumns<'a> {
             ..self
         }
     }
+}
+
+/// Adds a turn, and returns its key.
+pub(crate) fn insert_turn(connection: &Connection, columns: &TurnColumns<'_>) -> StoreResult<i64> {
+    let key = columns.pk.map_or_else(|| next_turn(connection), Ok)?;
+    insert(connection, &TurnColumns { pk: Some(key), ..*columns })
+}
+
+/// The key of the next turn. It is above those of all turns that were ever written or admitted, so that a late owner of
+/// a deleted turn cannot take another one for its own.
+pub(crate) fn next_turn(connection: &Connection) -> StoreResult<i64> {
+    connection
+        .prepare_cached(
+            "SELECT 1 + max((SELECT last FROM turn_numbers), coalesce((SELECT max(pk) FROM turns), 0),
+             coalesce((SELECT max(turn_pk) FROM admissions), 0))",
+        )
+        .and_then(|mut select| select.query_row([], |row| row.get(0)))
+        .translated()
 }

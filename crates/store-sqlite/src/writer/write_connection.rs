@@ -131,7 +131,7 @@ impl WriteConnection {
                 Run::Repeatable(mut run) => self.in_savepoint(|connection, instance| run(connection, instance)),
                 Run::Once(run) => {
                     undoing = Undoing::Each;
-                    self.instance.lookups.forget();
+                    self.instance.before_other_write();
                     self.in_savepoint(run)
                 }
             };
@@ -143,7 +143,8 @@ impl WriteConnection {
         repeatable.clear();
         self.ran = repeatable;
         let Finished { kept, durable, undone } = finished;
-        let committed = intact.and_then(|()| self.execute("COMMIT"));
+        let noted = intact.and_then(|()| self.instance.deliveries.write_if_due(&self.connection));
+        let committed = noted.and_then(|()| self.execute("COMMIT"));
         for finish in undone {
             finish(Ok(()));
         }

@@ -14,7 +14,7 @@ use crate::database::{Database, check_file};
 fn stored(database: &Database) -> (i64, i64) {
     let connection = Connection::open(database.path()).unwrap();
     let count = |sql| connection.query_row(sql, [], |row| row.get(0)).unwrap();
-    (count("SELECT count(*) FROM admissions"), count("SELECT count(*) FROM turns WHERE state = 'running'"))
+    (count("SELECT count(*) FROM live_admissions"), count("SELECT count(*) FROM turns WHERE state = 'running'"))
 }
 
 /// A conversation with one answered turn, and a second turn that runs and is one row.
@@ -144,4 +144,75 @@ async fn a_process_of_an_earlier_release_gets_no_lease() {
                   fingerprint, brought_key, created_at) VALUES (1, x'00', 1, 1, 'chat', 'running', 1, 1, 'head', x'00',
                   0, 1)";
     assert!(connection.execute(insert, []).unwrap_err().to_string().contains("brought_key"));
+}
+
+/// All rows of the table, live or left behind.
+fn rows(database: &Database) -> i64 {
+    let connection = Connection::open(database.path()).unwrap();
+    connection.query_row("SELECT count(*) FROM admissions", [], |row| row.get(0)).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_leaves_its_row_behind_and_any_other_write_deletes_it() {
+    let database = Database::new();
+    let (world, turn) = admitted(&database).await;
+    world.answer(&world.one, &turn, "home").await;
+    assert_eq!((rows(&database), stored(&database)), (1, (0, 0)));
+    assert_eq!(texts(&world.read("trip").await.unwrap()).len(), 4, "a read has nothing to write out");
+    assert_eq!(rows(&database), 1);
+    world.remove("trip", 3).await;
+    assert_eq!(rows(&database), 0, "no text of the turn is left there when some is deleted");
+    check_file(&database.path());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn few_rows_are_left_behind_by_many_conversations() {
+    let database = Database::new();
+    let world = database.world().await;
+    for number in 0..100 {
+        world.talk(&world.one, &format!("trip {number}"), "hello", "hi").await;
+        assert!(rows(&database) <= 33);
+    }
+    check_file(&database.path());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_owner_cannot_commit_into_a_conversation_that_took_the_place_of_its_own() {
+    let database = Database::new();
+    let world = database.world().await;
+    let late = world.start(&world.one, "trip", "hello").await;
+    world.two.stop(&world.scope, late.turn, std::time::Duration::ZERO, world.now()).await.unwrap();
+    world.two.retract(late.lease).await.ok();
+    world.delete("trip").await;
+    let next = world.start(&world.two, "tour", "hello").await;
+    assert!(next.lease.turn > late.lease.turn, "no number is given twice");
+    let refused = world.try_answer(&world.one, &late, "late").await;
+    assert!(refused.is_err(), "{refused:?}");
+    world.answer(&world.two, &next, "hi").await;
+    assert_eq!(texts(&world.read("tour").await.unwrap()), ["hello", "hi"]);
+    check_file(&database.path());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_of_an_earlier_release_finds_no_number_for_a_turn() {
+    let database = Database::new();
+    database.world().await;
+    let connection = Connection::open(database.path()).unwrap();
+    let last =
+        connection.query_row("SELECT seq FROM sqlite_sequence WHERE name = 'turns'", [], |row| row.get::<_, i64>(0));
+    assert_eq!(last, Err(rusqlite::Error::QueryReturnedNoRows));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_delivery_of_an_answer_is_marked_when_the_next_turn_is_committed() {
+    let database = Database::new();
+    let world = database.world().await;
+    let first = world.talk(&world.one, "trip", "hello", "hi").await;
+    world.one.mark_delivered(world.scope.tenant, first.turn);
+    let next = world.start(&world.one, "trip", "and then?").await;
+    world.answer(&world.one, &next, "home").await;
+    let connection = Connection::open(database.path()).unwrap();
+    let delivered = "SELECT delivered FROM turns WHERE pk = ?1";
+    let is_delivered = |turn: i64| connection.query_row(delivered, [turn], |row| row.get::<_, bool>(0)).unwrap();
+    assert!(is_delivered(first.lease.turn) && !is_delivered(next.lease.turn));
 }

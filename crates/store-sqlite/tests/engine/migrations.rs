@@ -115,6 +115,30 @@ async fn summaries_of_earlier_releases_count_in_the_tree() {
     world.two.close().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn numbers_of_deleted_turns_and_events_of_earlier_releases_are_not_given_again() {
+    let database = written_by(31);
+    let connection = Connection::open(database.path()).unwrap();
+    connection.execute_batch(CONVERSATION).unwrap();
+    connection
+        .execute_batch(
+            "UPDATE sqlite_sequence SET seq = 40 WHERE name = 'turns';
+             UPDATE tenants SET event_count = 7, events_forgotten = 3;",
+        )
+        .unwrap();
+    let world = database.world().await;
+    let turn = world.talk(&world.one, "trip", "more", "yes").await;
+    assert_eq!(turn.lease.turn, 41);
+    world.talk(&world.one, "tour", "hello", "hi").await;
+    let count = |sql| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+    assert_eq!(count("SELECT max(pk) FROM turns"), 42);
+    assert_eq!(count("SELECT count(*) FROM events WHERE tenant_pk = 1 AND number <= 7"), 0);
+    connection.execute("DELETE FROM turns WHERE pk = 42", []).unwrap();
+    assert_eq!(count("SELECT last FROM turn_numbers"), 42);
+    connection.execute("DELETE FROM turns WHERE pk = 41", []).unwrap();
+    assert_eq!(count("SELECT last FROM turn_numbers"), 42);
+}
+
 /// The schema as SQLite stores it.
 fn schema(path: &Path) -> Vec<(String, Option<String>)> {
     let connection = Connection::open(path).unwrap();

@@ -9,7 +9,7 @@ use rusqlite::params;
 use super::PieceWriter;
 use crate::copy::restore::{Halt, RestoreResult, broken};
 use crate::failure::{StoreResult, Translate};
-use crate::tables::{TurnColumns, insert};
+use crate::tables::{TurnColumns, insert_turn};
 use crate::{recalls, waiting};
 
 impl PieceWriter<'_> {
@@ -24,7 +24,7 @@ impl PieceWriter<'_> {
                 key
             }
             Some(_) => return Err(Halt::Left(RestoreOutcome::Taken(turn.id.to_string()))),
-            None => insert(self.connection, &columns)?,
+            None => insert_turn(self.connection, &columns)?,
         };
         if self.turns.insert(turn.id, key).is_some() {
             return broken(format!("turn {} comes twice", turn.id));

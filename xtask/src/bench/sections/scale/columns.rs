@@ -14,7 +14,7 @@ pub(super) const COPIED: [Table; 8] = [
 
 /// The tables that are not copied. Their rows exist once, are temporary, or are derived from other tables.
 #[cfg(test)]
-pub(super) const NOT_COPIED: [&str; 20] = [
+pub(super) const NOT_COPIED: [&str; 21] = [
     "admissions",
     "tenants",
     "api_keys",
@@ -35,6 +35,7 @@ pub(super) const NOT_COPIED: [&str; 20] = [
     "memories",
     "recalls",
     "erasures",
+    "turn_numbers",
 ];
 
 /// A table of the store.
