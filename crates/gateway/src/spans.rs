@@ -23,6 +23,9 @@ pub(crate) const RECALL: &str = "recall";
 /// The end of a turn, until it is on disk.
 pub(crate) const COMMIT: &str = "commit";
 
+/// The reading of a finished conversation for facts. It is a trace of its own, because no request waits for it.
+pub(crate) const READING: &str = "reading";
+
 /// What a model is called for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -32,6 +35,8 @@ pub(crate) enum Purpose {
     Summary,
     /// A title.
     Title,
+    /// The facts of a finished conversation.
+    Facts,
     /// A request that is passed on as it is.
     PassedOn,
 }
@@ -42,6 +47,7 @@ impl Purpose {
             Self::Turn => "turn",
             Self::Summary => "summary",
             Self::Title => "title",
+            Self::Facts => "facts",
             Self::PassedOn => "passed_on",
         }
     }

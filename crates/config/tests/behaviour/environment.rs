@@ -84,12 +84,7 @@ fn a_setting_whose_feature_is_not_there_yet_is_reported_and_not_refused() {
         turn_tokens = 1
     "#;
     let suffix = "not there yet: the setting has no effect";
-    assert_eq!(
-        load_file(toml).unwrap().notices,
-        [
-            format!("`jobs.enabled` is set, but scheduled jobs are {suffix}"),
-        ]
-    );
+    assert_eq!(load_file(toml).unwrap().notices, [format!("`jobs.enabled` is set, but scheduled jobs are {suffix}"),]);
 }
 
 #[test]

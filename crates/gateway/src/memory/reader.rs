@@ -9,10 +9,12 @@ use std::time::Duration;
 use herma_model::{ModelCall, Params, Retries};
 use herma_store::search::fold;
 use herma_store::{Reading, ReadingEnd, StoreError};
+use herma_telemetry::SpanKind;
 use herma_turn::facts;
 
 use crate::gateway::Gateway;
 use crate::memory::ProviderSettings;
+use crate::spans::{self, Purpose, Traced};
 use crate::{crash, mint};
 
 /// How often the store is asked whether something is to be read.
@@ -74,8 +76,11 @@ async fn read(gateway: &Gateway, reading: &Reading) -> Result<ReadingEnd, StoreE
         params: Arc::new(Params::default()),
         streaming: true,
         retries: Retries::AsConfigured,
+        trace: None,
     };
-    let asked = gateway.whole_answer(model.server, call, facts::is_far_too_long);
+    let span = gateway.settings.tracer.begin(None, SpanKind::Internal, spans::READING);
+    let traced = Traced { trace: span.trace(), conversation: Some(conversation), purpose: Purpose::Facts };
+    let asked = gateway.whole_answer(model.server, call, &traced, facts::is_far_too_long);
     let Some(answer) = tokio::time::timeout(LONGEST, asked).await.ok().and_then(Result::ok) else {
         return Ok(ReadingEnd::Later(wait(reading.failures)));
     };

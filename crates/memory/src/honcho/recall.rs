@@ -169,7 +169,7 @@ fn recollection(found: FoundMessage, names: &Names, asked: &[String]) -> Recolle
     let is_assistant = found.peer_id == names.assistant;
     Recollection {
         speaker: Some(if is_assistant { Speaker::Assistant } else { Speaker::User }),
-        text: words::excerpt(&found.content, asked).unwrap_or_else(|| beginning(&found.content)),
+        text: words::excerpt(&found.content, &fold(&found.content), asked).unwrap_or_else(|| beginning(&found.content)),
         at: found.created_at,
         conversation: found.metadata.herma.map(|origin| origin.conversation),
         memory: None,

@@ -19,10 +19,10 @@ use herma_store::{
     Extent, FailedCompaction, FoundHistory, Grant, HistoryEnds, HistoryScope, Import, ImportOutcome, KeyHash, Lease,
     LedgerPage, LineageOutcome, LineageRange, ListFilter, MadeTitle, MemoryFilter, MemoryPage, MemoryQuery,
     MessagePage, MessageRange, NewApiKey, NewBranch, NewCompaction, NewConversation, NewMemory, Notice, Page, Park,
-    Pin, PinOutcome, Question, Reading, ReadingEnd, Receipt, Remembered, Resembling, Restoration, RestoreIntent, RestoreOutcome, Resumed,
-    Rewind, RewindOutcome, Rewrite, RewriteOutcome, Scope, Search, SearchPage, Snapshot, Spent, StatelessTurn,
-    StopOutcome, Store, StoreError, StreamedOutput, StreamedPart, StreamedThrough, Subscription, TurnRecord, Undo,
-    UndoOutcome, receipt,
+    Pin, PinOutcome, Question, Reading, ReadingEnd, Receipt, Remembered, Resembling, Restoration, RestoreIntent,
+    RestoreOutcome, Resumed, Rewind, RewindOutcome, Rewrite, RewriteOutcome, Scope, Search, SearchPage, Snapshot,
+    Spent, StatelessTurn, StopOutcome, Store, StoreError, StreamedOutput, StreamedPart, StreamedThrough, Subscription,
+    TurnRecord, Undo, UndoOutcome, receipt,
 };
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot, watch};
