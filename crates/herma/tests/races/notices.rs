@@ -47,6 +47,8 @@ async fn a_turn_that_ends_wakes_one_waiter_of_its_conversation_and_no_other() {
         |name| (0..WAITERS).map(|number| send(cluster.session(name), ask(&number.to_string()))).collect::<Vec<_>>();
     let (waiters, others) = (wait("s"), wait("t"));
     cluster.stored().until_turns("queued", 2 * WAITERS as i64).await;
+    // The lines of a busy process reach its log a moment later.
+    until("all turns were to ask", async || admissions(&cluster.herma) >= 2 * WAITERS + 2).await;
     // All have waited longer than `LOOK_AGAIN`. Only the first in the queue may ask again by itself.
     let first = admissions(&cluster.herma);
     until("the first in line was to ask by itself", async || admissions(&cluster.herma) >= first + 4).await;
@@ -55,11 +57,13 @@ async fn a_turn_that_ends_wakes_one_waiter_of_its_conversation_and_no_other() {
     gate.open();
     held.await.unwrap().expect(200);
     answered(waiters).await;
-    let (took, asked) = (began.elapsed(), admissions(&cluster.herma) - before);
+    let took = began.elapsed();
+    until("all turns were to be admitted", async || admissions(&cluster.herma) >= before + WAITERS).await;
+    let asked = admissions(&cluster.herma) - before;
     // One request for the lease per turn. A notice that arrives while a commit is synced may cause a second one. The
     // first waiter of the other conversation asks by itself.
     let most = 2 * WAITERS + 2 + (took.as_millis() / LOOK_AGAIN.as_millis()) as usize;
-    assert!((WAITERS..=most).contains(&asked), "{asked} admissions for {WAITERS} turns");
+    assert!(asked <= most, "{asked} admissions for {WAITERS} turns");
     assert!(took < LOOK_AGAIN * WAITERS as u32 / 15, "{WAITERS} turns took {took:?}: they were not woken");
     other_gate.open();
     other_held.await.unwrap().expect(200);

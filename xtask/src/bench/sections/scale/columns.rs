@@ -14,7 +14,7 @@ pub(super) const COPIED: [Table; 8] = [
 
 /// The tables that are not copied. Their rows exist once, are temporary, or are derived from other tables.
 #[cfg(test)]
-pub(super) const NOT_COPIED: [&str; 21] = [
+pub(super) const NOT_COPIED: [&str; 29] = [
     "admissions",
     "tenants",
     "api_keys",
@@ -36,6 +36,14 @@ pub(super) const NOT_COPIED: [&str; 21] = [
     "recalls",
     "erasures",
     "turn_numbers",
+    "outbox",
+    "outbox_scopes",
+    "outbox_conversations",
+    "outbox_state",
+    "memory_versions",
+    "memory_state",
+    "readings",
+    "reading_state",
 ];
 
 /// A table of the store.
