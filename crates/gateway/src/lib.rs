@@ -77,5 +77,4 @@ pub use request::{
 pub use session_view::session_object;
 pub use sessions::{Names, NewFork, NewSession, Origin, Sessions};
 pub use settings::{CompactionSettings, Settings, Titling};
-pub use titles::TitlesAsked;
 pub use tools::{BuiltIn, CallRef, DelegateSettings, FrontDoorTools, Lent, SessionCallEnd, SessionTools, ToolSettings};

@@ -26,7 +26,7 @@ use crate::queue::{self, NewWaiter};
 use crate::rows::ConversationState;
 use crate::tables::insert_message;
 use crate::takeover::{self, TakeoverReason, take_over};
-use crate::{admissions, histories, memory_versions, retry, snapshot, waiting};
+use crate::{admissions, histories, memories, retry, snapshot, waiting};
 
 /// Decides an admission. What is written is kept unless the outcome is `Refused`.
 pub(crate) fn admit(
@@ -468,7 +468,7 @@ fn running(
 ) -> StoreResult<AdmitOutcome> {
     let tenant = admission.scope.tenant;
     let session_key = state.facts.session_key.as_ref();
-    let memory = session_key.map(|key| memory_versions::of(connection, tenant, key)).transpose()?;
+    let memory = session_key.map(|key| memories::versions::of(connection, tenant, key)).transpose()?;
     instance.live.insert(row.key, Fence(fence));
     Ok(AdmitOutcome::Running(Box::new(Running {
         turn: row.id,

@@ -13,10 +13,11 @@ use crate::admissions::AdmittedTurn;
 use crate::failure::{StoreResult, Translate};
 use crate::histories::HistoryColumns;
 use crate::instance::Instance;
+use crate::memories::recalls;
 use crate::rows::ConversationState;
 use crate::tables::{TurnColumns, insert_message, insert_turn};
 use crate::takeover::clear_journal;
-use crate::{admissions, approvals, outbox, recalls, rows, title};
+use crate::{admissions, approvals, outbox, rows, title};
 
 /// Whether what was said is handed over to an outside memory provider.
 #[derive(Clone, Copy, PartialEq, Eq)]

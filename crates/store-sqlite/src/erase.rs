@@ -27,7 +27,7 @@ use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
 use crate::lineage::{END, Segment};
 use crate::park::end_parked;
-use crate::{events, grants, memories, memory_versions, outbox, parent, queue, recalls, rows, snapshot, takeover};
+use crate::{events, grants, memories, outbox, parent, queue, rows, snapshot, takeover};
 
 /// What a conversation's name leads to for an erasure.
 pub(crate) enum Found {
@@ -133,14 +133,14 @@ pub(crate) fn erase(
         Facts::Erase => removed.memories += memories::forget_conversation(connection, conversation)?,
         Facts::Keep => memories::leave_conversation(connection, conversation)?,
     }
-    recalls::forget_conversation(connection, conversation)?;
+    memories::recalls::forget_conversation(connection, conversation)?;
     outbox::erasures::conversation(connection, conversation, how.receipt, now)?;
     let tenant = connection
         .prepare_cached("SELECT tenant_pk FROM conversations WHERE pk = ?1")
         .and_then(|mut select| select.query_row([conversation], |row| row.get(0).map(TenantId)))
         .translated()?;
     erase_rows(connection, conversation, removed)?;
-    own_key.map_or(Ok(()), |key| memory_versions::forget_unused(connection, tenant, &key))
+    own_key.map_or(Ok(()), |key| memories::versions::forget_unused(connection, tenant, &key))
 }
 
 /// Deletes the rows of a conversation that branches do not inherit, and those of deleted sources that only it needed.

@@ -1,4 +1,11 @@
 //! Facts in long-term memory. Each fact has a row, and its terms in `memory_index`. Both change together.
+//!
+//! [`recalls`] are the blocks that turns were shown, [`versions`] say whether a recall may answer from memory, and
+//! [`readings`] are finished conversations that a model is to read for facts.
+
+pub(crate) mod readings;
+pub(crate) mod recalls;
+pub(crate) mod versions;
 
 use herma_model::{ConversationId, Memory, MemoryId, MemorySource, SessionKey, TenantId, Timestamp};
 use herma_store::search::fold;
@@ -7,8 +14,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
 use crate::failure::{StoreResult, Translate};
+use crate::rows;
 use crate::search::terms;
-use crate::{recalls, rows};
 
 /// Columns of [`read`], from `memories m`.
 pub(crate) const MEMORY: &str = "m.pk, m.id, m.session_key, m.text, m.source, m.created_at, m.updated_at,

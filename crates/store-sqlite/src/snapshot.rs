@@ -14,9 +14,10 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 use crate::base::CompactionBase;
 use crate::failure::{StoreResult, Translate};
 use crate::lineage::{END, Lineage, Segment};
+use crate::memories::recalls;
 use crate::point::Point;
 use crate::rows::{self, ConversationState, MESSAGE, MESSAGE_WIDTH, SESSION};
-use crate::{admissions, histories, recalls, rewinds};
+use crate::{admissions, histories, rewinds};
 
 /// Where a name leads: the conversation, and the session if the name is a session's id.
 pub(crate) fn find(

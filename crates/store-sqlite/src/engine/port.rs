@@ -35,8 +35,8 @@ use crate::search::indexer::BatchLimit;
 use crate::writer::{Answer, Callback, JobOutcome, WhenUnavailable};
 use crate::{
     admissions, admit, approvals, branch, commit, compact, copy, delegates, describe, events, expiry, family, grants,
-    histories, import, keys, ledger, list, listing, maintenance, memories, outbox, park, pins, queue, readings,
-    retract, retry, rewind, rewrite, search, snapshot, stop, takeover, title, transcript, turns, undo, usage,
+    histories, import, keys, ledger, list, listing, maintenance, memories, outbox, park, pins, queue, retract, retry,
+    rewind, rewrite, search, snapshot, stop, takeover, title, transcript, turns, undo, usage,
 };
 
 #[async_trait]
@@ -576,15 +576,15 @@ impl Store for SqliteStore {
     }
 
     async fn want_readings(&self, wanted: bool) -> Result<(), StoreError> {
-        self.write_beside_turns(move |connection, _| readings::want(connection, wanted)).await
+        self.write_beside_turns(move |connection, _| memories::readings::want(connection, wanted)).await
     }
 
     async fn next_reading(&self, now: Timestamp) -> Result<Option<Reading>, StoreError> {
-        self.write_beside_turns(move |connection, instance| readings::next(connection, instance, now)).await
+        self.write_beside_turns(move |connection, instance| memories::readings::next(connection, instance, now)).await
     }
 
     async fn end_reading(&self, reading: Reading, end: ReadingEnd, now: Timestamp) -> Result<bool, StoreError> {
-        self.write_beside_turns(move |connection, _| readings::end(connection, &reading, &end, now)).await
+        self.write_beside_turns(move |connection, _| memories::readings::end(connection, &reading, &end, now)).await
     }
 
     fn use_outbox(&self) {

@@ -11,7 +11,7 @@ use crate::erase::receipts;
 use crate::erase::{self, Found, Manner};
 use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
-use crate::{memories, memory_versions, outbox};
+use crate::{memories, outbox};
 
 /// The most conversations of a session key or a tenant that one transaction erases.
 const STEP: usize = 64;
@@ -107,7 +107,7 @@ impl Erasing {
         }
         self.trace.note_memories(connection, self.scope.tenant, key)?;
         self.removed.memories += memories::forget_key(connection, &self.scope, key)?;
-        memory_versions::forget_unused(connection, self.scope.tenant, key)?;
+        memories::versions::forget_unused(connection, self.scope.tenant, key)?;
         let is_nothing = self.removed == Removed::default() && !is_known_elsewhere;
         Ok(if is_nothing { Step::Nothing } else { Step::Done })
     }

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{WHOLE_TENANT, scope};
 use crate::failure::{StoreResult, Translate};
-use crate::recalls;
+use crate::memories::recalls;
 
 /// Has a conversation forgotten, if the provider may know of it. Its turns that wait are not delivered any more. Called
 /// before the conversation's rows are deleted. Without a receipt, the erasure of its whole key or tenant is written

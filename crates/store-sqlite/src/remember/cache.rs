@@ -15,7 +15,7 @@ use rusqlite::Connection;
 use super::lookups::{Known, Lookups, NotFound};
 use super::rank;
 use crate::failure::StoreResult;
-use crate::memory_versions;
+use crate::memories::versions;
 
 /// Most bytes of all keys together.
 const MOST: usize = 16 * 1024 * 1024;
@@ -73,7 +73,7 @@ impl RecallCache {
         query: &MemoryQuery,
         known: Option<Box<Known>>,
     ) -> StoreResult<Remembered> {
-        let MemoryVersion { version, indexed } = memory_versions::of(connection, query.tenant, &query.session_key)?;
+        let MemoryVersion { version, indexed } = versions::of(connection, query.tenant, &query.session_key)?;
         let mut known =
             known.filter(|known| known.version == version).unwrap_or_else(|| Box::new(Known::nothing(version)));
         let mut lookups = Lookups { known: &mut known, connection: Some(connection), query, indexed };

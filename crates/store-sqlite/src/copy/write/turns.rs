@@ -9,8 +9,9 @@ use rusqlite::params;
 use super::PieceWriter;
 use crate::copy::restore::{Halt, RestoreResult, broken};
 use crate::failure::{StoreResult, Translate};
+use crate::memories::recalls;
 use crate::tables::{TurnColumns, insert_turn};
-use crate::{recalls, waiting};
+use crate::waiting;
 
 impl PieceWriter<'_> {
     pub(super) fn turn(&mut self, turn: &CopiedTurn) -> RestoreResult<()> {

@@ -8,7 +8,8 @@ use herma_store::Lease;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::failure::{StoreResult, Translate};
-use crate::{memory_versions, readings, rows};
+use crate::memories::{readings, versions};
+use crate::rows;
 
 /// The source of what an outside provider concluded from conversations that it does not name.
 pub(crate) const DERIVED: &str = "derived";
@@ -17,7 +18,7 @@ pub(crate) const DERIVED: &str = "derived";
 pub(crate) fn write(connection: &Connection, lease: Lease, recall: &Recall, now: Timestamp) -> StoreResult<()> {
     let sources = recall.block.as_ref().map(|_| sources(recall));
     if !recall.recorded && was_recorded(connection, lease)? {
-        memory_versions::raise(connection, lease.conversation)?;
+        versions::raise(connection, lease.conversation)?;
     }
     connection
         .prepare_cached(
