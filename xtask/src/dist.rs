@@ -2,8 +2,8 @@
 //! source with a formula of Homebrew.
 //!
 //! The binary is linked statically with musl if that target is installed. Otherwise it needs a C library, and the
-//! package asks for the version that it needs. The binary itself makes its manual pages and completions, so it has to be
-//! one for this machine. This file owns their layout, and knows nothing of the code.
+//! package asks for the version that it needs. The binary itself makes its manual pages and completions, so it has to
+//! be one for this machine. This file owns their layout, and knows nothing of the code.
 
 use std::fs;
 use std::io;

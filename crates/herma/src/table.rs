@@ -80,7 +80,7 @@ impl<const N: usize> Table<N> {
         lines().enumerate().map(line).collect::<Vec<_>>().join("\n")
     }
 
-    /// The widths with which a row fits, `None` for a column that is left out. If nothing more can be done, it is wider.
+    /// The widths with which a row fits, `None` for a column that is left out. If no more can be left out, it is wider.
     fn narrowed(&self, widest: [usize; N], most: usize) -> [Option<usize>; N] {
         let mut shown = [true; N];
         let mut spare = self.spare.iter();

@@ -223,8 +223,8 @@ impl SqliteStore {
     }
 
     /// Runs a write that a turn cannot continue without, and waits until it is on disk. Repeats it while the database
-    /// is locked or unreachable. If it fails for another reason, the turn is given up: the next admission or sweep takes
-    /// over its lease and records it as interrupted.
+    /// is locked or unreachable. If it fails for another reason, the turn is given up: the next admission or sweep
+    /// takes over its lease and records it as interrupted.
     async fn under_lease<T: Send + 'static>(
         &self,
         lease: Lease,

@@ -39,8 +39,8 @@ impl Conversation {
         Self { alias, session_key, ..Self::default() }
     }
 
-    /// Finds the named conversation. A short id and the beginning of an id name one too. An unknown name that people may
-    /// choose begins a new one.
+    /// Finds the named conversation. A short id and the beginning of an id name one too. An unknown name that people
+    /// may choose begins a new one.
     pub(super) async fn choose(
         sessions: &Sessions<'_>,
         typed: Alias,
