@@ -41,6 +41,9 @@ pub(crate) struct AdmittedTurn {
     pub(crate) state: ConversationState,
     /// The name that led to it.
     pub(crate) name: Option<LookupName>,
+    /// Whether a retry is recognised by its fingerprint alone. Else its name leads to the conversation, and so to this
+    /// turn.
+    pub(crate) joinable: bool,
 }
 
 /// The message of an admission that can be one row: one small message, and nothing that leads to the turn before its
@@ -121,9 +124,9 @@ pub(crate) fn add(
         message: message.clone(),
         state: state.clone(),
         name: name_of(admission),
+        joinable: resolution == Resolution::Created || !retry.is_named,
     };
     instance.admitted.insert(turn, admitted);
-    instance.deliveries.note_admission();
     Ok(turn)
 }
 

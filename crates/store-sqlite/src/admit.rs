@@ -355,6 +355,7 @@ fn wait(
         retry::bind(connection, admission, ticket)?;
     }
     instance.live.insert(ticket, Fence(0));
+    instance.deliveries.began(admission.scope.tenant, admission.turn, ticket);
     let attempt_of = repeated.map(|repeated| repeated.turn);
     Ok(AdmitOutcome::Queued { ticket: Ticket(ticket), facts, running, since, attempt_of })
 }
@@ -470,6 +471,7 @@ fn running(
     let session_key = state.facts.session_key.as_ref();
     let memory = session_key.map(|key| memories::versions::of(connection, tenant, key)).transpose()?;
     instance.live.insert(row.key, Fence(fence));
+    instance.deliveries.began(tenant, row.id, row.key);
     Ok(AdmitOutcome::Running(Box::new(Running {
         turn: row.id,
         attempt: row.attempt,

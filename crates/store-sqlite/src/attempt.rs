@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::expiry;
 use crate::failure::{StoreResult, Translate};
+use crate::instance::NOBODY;
 use crate::rows::{self, ConversationState};
 use crate::tables::{TurnColumns, insert_turn};
 use crate::{rewinds, waiting};
@@ -282,9 +283,10 @@ pub(crate) fn retract_attempt_at_the_end(connection: &Connection, turn: i64, att
     connection.execute("UPDATE idempotency SET turn_pk = ?2 WHERE turn_pk = ?1", [turn, left]).translated()?;
     connection
         .execute(
-            "UPDATE turns SET (echo, kept, visible_while_queued, api, delivered, joinable) =
-             (SELECT echo, kept, visible_while_queued, api, 0, 1 FROM turns WHERE pk = ?2) WHERE pk = ?1",
-            [left, turn],
+            "UPDATE turns SET (echo, kept, visible_while_queued, api, delivered, joinable, owner) =
+             (SELECT echo, kept, visible_while_queued, api, 0, 1, ?3 FROM turns WHERE pk = ?2) WHERE pk = ?1",
+            // No process says that it was delivered.
+            [left, turn, NOBODY],
         )
         .translated()?;
     expiry::check_again(connection, left)?;

@@ -203,7 +203,7 @@ fn insert_ended(
         ended_at: Some(commit.now.0),
         record: commit.record.as_deref(),
         sdk_attempt: admitted.sdk_attempt,
-        joinable: true,
+        joinable: admitted.joinable,
         history: history.map(|columns| columns.history),
         history_key: history.map(|columns| columns.key),
         ..TurnColumns::default()

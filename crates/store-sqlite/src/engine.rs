@@ -14,7 +14,6 @@ use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
 
 use crate::commit::HandOver;
-use crate::delivered::Delivered;
 use crate::failure::StoreResult;
 use crate::instance::Instance;
 use crate::maintenance::Maintenance;
@@ -38,7 +37,6 @@ pub struct SqliteStore {
     /// How many events are known to be on disk.
     synced_events: AtomicI64,
     renewals: Arc<Renewals>,
-    delivered: Delivered,
     /// Whether commits hand over what was said to the outbox.
     uses_outbox: AtomicBool,
     stop: Arc<AtomicBool>,
@@ -96,7 +94,6 @@ impl SqliteStore {
             new_events,
             synced_events: AtomicI64::new(0),
             renewals,
-            delivered: Delivered::default(),
             uses_outbox: AtomicBool::new(false),
             stop,
             threads: Mutex::new(threads),

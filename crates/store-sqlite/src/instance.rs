@@ -26,7 +26,7 @@ use crate::deliveries::Deliveries;
 use crate::failure::{StoreResult, Translate};
 use crate::lookups::Lookups;
 use crate::renewals::{Clock, RENEWAL, Renewal, Renewals};
-use crate::retry;
+use crate::{deliveries, retry};
 
 /// How long an owner must be seen renewing nothing before its leases can be taken over.
 pub(crate) const LEASE: Duration = Duration::from_secs(10);
@@ -53,7 +53,7 @@ pub(crate) struct Instance {
     pub(crate) left_admissions: HashSet<i64>,
     /// Conversations whose next turn need not look them up.
     pub(crate) lookups: Lookups,
-    /// Turns that were delivered and are not marked yet.
+    /// Turns of this process that were not delivered.
     pub(crate) deliveries: Deliveries,
     /// Other owners of live turns, by their key, as this process last saw them.
     watched: HashMap<i64, WatchedOwner>,
@@ -82,6 +82,7 @@ struct WatchedOwner {
 pub(crate) struct Mark {
     renewal: Option<(Renewal, i64)>,
     live: usize,
+    deliveries: usize,
 }
 
 impl Instance {
@@ -141,11 +142,33 @@ impl Instance {
             .and_then(|mut renew| renew.execute(params![own.key, own.name, stored]))
             .translated()?;
         (own.renewal, own.stored) = (own.renewal.next(at), stored);
-        Ok(own.key)
+        let key = own.key;
+        self.write_deliveries(connection)?;
+        Ok(key)
+    }
+
+    /// Writes which turns were delivered.
+    pub(crate) fn write_deliveries(&mut self, connection: &Connection) -> StoreResult<()> {
+        let Some(own) = &self.registered else { return Ok(()) };
+        self.deliveries.write(connection, own.key, |turn| self.live.contains(turn))
+    }
+
+    /// Writes which turns were delivered, if that is due.
+    pub(crate) fn write_deliveries_if_due(&mut self, connection: &Connection) -> StoreResult<()> {
+        let Some(own) = &self.registered else { return Ok(()) };
+        self.deliveries.write_if_due(connection, own.key, |turn| self.live.contains(turn))
+    }
+
+    /// Whether the answer of a turn was delivered, as far as its process has said.
+    pub(crate) fn is_delivered(&self, connection: &Connection, owner: i64, turn: i64) -> StoreResult<bool> {
+        match self.registered_key() == Some(owner) {
+            true => Ok(self.deliveries.is_own_delivered(turn)),
+            false => deliveries::is_delivered_by(connection, owner, turn),
+        }
     }
 
     fn register(&mut self, connection: &Connection, now: Timestamp) -> StoreResult<i64> {
-        self.clear_away(connection)?;
+        self.clear_away(connection, now)?;
         retry::forget_old(connection, now)?;
         let name = Uuid::now_v7().simple().to_string();
         let (file, lock) = self.lock(&name).map_err(|error| {
@@ -166,11 +189,14 @@ impl Instance {
         self.registered.as_ref().map(|registered| registered.key)
     }
 
-    /// Deletes the rows of processes that have ended. They own nothing any more, with or without a row.
-    fn clear_away(&self, connection: &Connection) -> StoreResult<()> {
+    /// Deletes the rows of processes that have ended. They own nothing any more, with or without a row. While retries
+    /// may come, their rows say what they have delivered.
+    fn clear_away(&self, connection: &Connection, now: Timestamp) -> StoreResult<()> {
         let known: Vec<(i64, String)> = connection
-            .prepare("SELECT pk, name FROM instances")
-            .and_then(|mut select| select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect())
+            .prepare("SELECT pk, name FROM instances WHERE expires_at < ?1")
+            .and_then(|mut select| {
+                select.query_map([retry::earliest(now)], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+            })
             .translated()?;
         for (key, name) in known {
             if self.lock_is_free(&name) {
@@ -183,7 +209,7 @@ impl Instance {
     /// The state before a job or a transaction, for `restore`.
     pub(crate) fn mark(&self) -> Mark {
         let renewal = self.registered.as_ref().map(|registered| (registered.renewal, registered.stored));
-        Mark { renewal, live: self.live.changes() }
+        Mark { renewal, live: self.live.changes(), deliveries: self.deliveries.added() }
     }
 
     /// Returns to `mark` after a job or a transaction was rolled back.
@@ -191,7 +217,7 @@ impl Instance {
         self.live.undo(mark.live);
         self.lookups.forget();
         self.lookups.end_transaction();
-        self.deliveries.undo();
+        self.deliveries.undo(mark.deliveries);
         match (mark.renewal, &mut self.registered) {
             (Some((renewal, stored)), Some(registered)) => (registered.renewal, registered.stored) = (renewal, stored),
             _ => self.unregister(),

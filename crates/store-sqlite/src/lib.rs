@@ -21,7 +21,6 @@ mod copy;
 #[cfg(feature = "counts")]
 pub mod counts;
 mod delegates;
-mod delivered;
 mod deliveries;
 mod describe;
 mod engine;

@@ -58,6 +58,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { number: 34, sql: include_str!("../migrations/0034_readings.sql") },
     Migration { number: 35, sql: include_str!("../migrations/0035_fewer_pages.sql") },
     Migration { number: 36, sql: include_str!("../migrations/0036_event_numbers.sql") },
+    Migration { number: 37, sql: include_str!("../migrations/0037_deliveries.sql") },
 ];
 
 /// The newest schema version that this program knows.

@@ -80,6 +80,7 @@ pub(crate) fn resume(
     let (version, changes) = (Version(state.version), state.changes);
     let snapshot = snapshot::read(connection, parked.tenant, state, None, Extent::View)?.ok_or_else(gone)?;
     instance.live.insert(parked.key, Fence(fence));
+    instance.deliveries.began(parked.tenant, turn, parked.key);
     let running = Running {
         turn,
         attempt: record.attempt,

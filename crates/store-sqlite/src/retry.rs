@@ -3,6 +3,8 @@
 //! There are four cases: the same idempotency key, an SDK's own retry, a request that its own retry overtook, and
 //! another attempt of a first turn that failed.
 
+use std::cmp::Reverse;
+
 use herma_model::limits::{MAX_RETRY_ATTEMPT, RETRY_WINDOW};
 use herma_model::{ConversationId, Timestamp, TurnId, TurnState};
 use herma_store::{Admission, AdmitOutcome, Refusal, RetryIdentity, Target, TurnPolicy};
@@ -12,7 +14,7 @@ use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
 use crate::{admissions, queue, rows, snapshot};
 
-/// How many rows of one request are read at most: its turn, and attempts that waited in processes that died.
+/// How many rows of one request are read from the index at most: its turn, and attempts that waited in processes that died.
 const MOST_ATTEMPTS: usize = 16;
 
 /// What the request repeats. `None` if it is a new one.
@@ -68,6 +70,10 @@ struct EarlierTurn {
     is_waiting_attempt: bool,
     /// Whether a client cancelled it by its id. Then it stays cancelled, even if the request is repeated.
     is_cancelled_by_id: bool,
+    /// Whether its row says that its answer was delivered.
+    is_marked_delivered: bool,
+    /// Which of an SDK's own retries it was asked with.
+    sdk_attempt: u32,
 }
 
 impl EarlierTurn {
@@ -76,7 +82,7 @@ impl EarlierTurn {
              (SELECT 1 FROM sessions s JOIN messages m ON m.session_pk = s.pk
              WHERE s.conversation_pk = t.conversation_pk
               AND m.seq >= t.first_seq AND m.turn_pk = t.pk AND m.status <> 'partial'),
-         t.attempt_of IS NOT NULL, t.first_seq IS NOT NULL, t.visible_while_queued";
+         t.attempt_of IS NOT NULL, t.first_seq IS NOT NULL, t.visible_while_queued, t.delivered, t.sdk_attempt";
 
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
@@ -90,6 +96,8 @@ impl EarlierTurn {
             is_waiting_attempt: row.get(7)?,
             has_begun: row.get(8)?,
             visible_while_queued: row.get(9)?,
+            is_marked_delivered: row.get(10)?,
+            sdk_attempt: row.get(11)?,
         })
     }
 }
@@ -109,7 +117,7 @@ fn by_key(
         .and_then(|mut select| {
             select
                 .query_row(params![admission.scope.tenant.0, name, conversation], |row| {
-                    Ok((row.get(10)?, EarlierTurn::read(row)?))
+                    Ok((row.get(12)?, EarlierTurn::read(row)?))
                 })
                 .optional()
         })
@@ -137,27 +145,20 @@ fn by_fingerprint(
         return Ok(None);
     }
     admissions::write_out_all(connection)?;
-    instance.deliveries.write(connection)?;
     let bit = 1_i64 << attempt;
-    let found: Vec<EarlierTurn> = connection
-        .prepare_cached(&format!(
-            "SELECT {} FROM turns t JOIN conversations c ON c.pk = t.conversation_pk
-             WHERE t.fingerprint = ?1 AND t.joinable = 1 AND t.tenant_pk = ?2 AND (t.retried & ?3) = 0
-               AND (t.state IN ('queued', 'running') OR t.ended_at >= ?4)
-               AND (?5 > 0 AND (t.delivered = 0 OR ?6 OR t.state IN ('queued', 'running'))
-                    OR t.sdk_attempt > ?5 AND ?7)
-             ORDER BY t.delivered, t.pk DESC LIMIT {MOST_ATTEMPTS}",
-            EarlierTurn::COLUMNS
-        ))
-        .and_then(|mut select| {
-            let (retry, tenant) = (&admission.retry, admission.scope.tenant.0);
-            let wanted =
-                params![&retry.fingerprint, tenant, bit, earliest(admission.now), attempt, retry.unseen, hung_up];
-            select.query_map(wanted, EarlierTurn::read)?.collect()
-        })
-        .translated()?;
+    let mut found = Vec::new();
+    for key in with_fingerprint(connection, admission)? {
+        let Some(earlier) = joinable(connection, admission, key, bit)? else { continue };
+        let is_delivered =
+            earlier.is_marked_delivered || instance.is_delivered(connection, earlier.owner, earlier.key)?;
+        let may_be_joined = !is_delivered || admission.retry.unseen || earlier.state.is_live();
+        if attempt > 0 && may_be_joined || hung_up && earlier.sdk_attempt > attempt {
+            found.push((is_delivered, earlier));
+        }
+    }
+    found.sort_by_key(|(is_delivered, earlier)| (*is_delivered, Reverse(earlier.key)));
     let mut lost = None;
-    for earlier in found {
+    for (_, earlier) in found {
         if earlier.state != TurnState::Queued || !instance.is_dead(connection, earlier.owner, earlier.key)? {
             return Ok(Some((bit, earlier)));
         }
@@ -166,8 +167,88 @@ fn by_fingerprint(
     Ok(lost.map(|earlier| (bit, earlier)))
 }
 
+/// The keys of turns that were asked for with the same fingerprint.
+fn with_fingerprint(connection: &Connection, admission: &Admission) -> StoreResult<Vec<i64>> {
+    let fingerprint = &admission.retry.fingerprint;
+    let mut keys: Vec<i64> = connection
+        .prepare_cached(&format!(
+            "SELECT pk FROM turns WHERE fingerprint = ?1 AND joinable = 1 ORDER BY pk DESC LIMIT {MOST_ATTEMPTS}"
+        ))
+        .and_then(|mut select| select.query_map([fingerprint], |row| row.get(0))?.collect())
+        .translated()?;
+    let Some(conversation) = conversation_of(connection, admission)? else { return Ok(keys) };
+    for turn in lately_in(connection, conversation, admission.now)? {
+        let is_same = connection
+            .prepare_cached("SELECT 1 FROM turns WHERE pk = ?1 AND fingerprint = ?2 AND joinable = 0")
+            .and_then(|mut select| select.exists(params![turn, fingerprint]))
+            .translated()?;
+        if is_same && !keys.contains(&turn) {
+            keys.push(turn);
+        }
+    }
+    Ok(keys)
+}
+
+/// The conversation that a request goes to, if it is there. Completed turns of requests that name their conversation
+/// are not in the index of joinable turns: they are looked for where the name leads.
+fn conversation_of(connection: &Connection, admission: &Admission) -> StoreResult<Option<i64>> {
+    let (sql, id) = match &admission.target {
+        Target::New => return Ok(None),
+        Target::Alias { alias, namespace, .. } => {
+            let found = snapshot::find(connection, admission.scope.tenant, alias, *namespace)?;
+            return Ok(found.map(|(state, _)| state.key));
+        }
+        Target::Branch { source } => ("SELECT conversation_pk FROM turns WHERE id = ?1", source.uuid()),
+        Target::Anew { source } => ("SELECT pk FROM conversations WHERE id = ?1", source.uuid()),
+    };
+    connection
+        .prepare_cached(sql)
+        .and_then(|mut select| select.query_row([id.as_bytes()], |row| row.get(0)).optional())
+        .translated()
+}
+
+/// The turns that ended in a conversation lately. The last message of a turn is as old as its end.
+fn lately_in(connection: &Connection, conversation: i64, now: Timestamp) -> StoreResult<Vec<i64>> {
+    let mut select = connection
+        .prepare_cached(
+            "SELECT m.turn_pk, m.created_at FROM sessions s JOIN messages m ON m.session_pk = s.pk
+             WHERE s.conversation_pk = ?1 ORDER BY s.pk DESC, m.seq DESC",
+        )
+        .translated()?;
+    let mut messages = select.query([conversation]).translated()?;
+    let mut turns = Vec::new();
+    while let Some(message) = messages.next().translated()? {
+        let (turn, created_at): (i64, i64) =
+            message.get(0).and_then(|turn| Ok((turn, message.get(1)?))).translated()?;
+        if turns.last() == Some(&turn) {
+            continue;
+        }
+        if created_at < earliest(now) {
+            break;
+        }
+        turns.push(turn);
+    }
+    Ok(turns)
+}
+
+/// The turn with this key, if it is the caller's, ended lately or lives, and this attempt has not joined it yet.
+fn joinable(connection: &Connection, admission: &Admission, key: i64, bit: i64) -> StoreResult<Option<EarlierTurn>> {
+    connection
+        .prepare_cached(&format!(
+            "SELECT {} FROM turns t JOIN conversations c ON c.pk = t.conversation_pk
+             WHERE t.pk = ?1 AND t.tenant_pk = ?2 AND (t.retried & ?3) = 0
+               AND (t.state IN ('queued', 'running') OR t.ended_at >= ?4)",
+            EarlierTurn::COLUMNS
+        ))
+        .and_then(|mut select| {
+            let wanted = params![key, admission.scope.tenant.0, bit, earliest(admission.now)];
+            select.query_row(wanted, EarlierTurn::read).optional()
+        })
+        .translated()
+}
+
 /// The earliest end time of a turn that can still be recognised.
-fn earliest(now: Timestamp) -> i64 {
+pub(crate) fn earliest(now: Timestamp) -> i64 {
     now.0 - RETRY_WINDOW.as_millis() as i64
 }
 
@@ -197,10 +278,11 @@ fn failed_opening(connection: &Connection, admission: &Admission) -> StoreResult
 }
 
 /// Takes turns out of the index of joinable turns: no request is recognised by their fingerprint any more.
-pub(crate) fn forget(connection: &Connection, turns: &[TurnId]) -> StoreResult<()> {
-    let mut update = connection.prepare_cached("UPDATE turns SET joinable = 0 WHERE id = ?1").translated()?;
+pub(crate) fn forget(connection: &Connection, turns: &[i64]) -> StoreResult<()> {
+    let mut update =
+        connection.prepare_cached("UPDATE turns SET joinable = 0 WHERE pk = ?1 AND joinable = 1").translated()?;
     for turn in turns {
-        update.execute([turn.uuid().as_bytes()]).translated()?;
+        update.execute([turn]).translated()?;
     }
     Ok(())
 }

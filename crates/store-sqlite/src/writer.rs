@@ -284,7 +284,7 @@ impl Shared {
             let mut held = self.write_connection.lock().unwrap_or_else(PoisonError::into_inner);
             // The thread that wrote before this one may have put work back.
             if !goes_on && self.queue().is_empty() {
-                *held = None;
+                held.take().into_iter().for_each(WriteConnection::close);
                 return;
             }
             let Some(write_connection) = held.as_mut() else { return };

@@ -95,6 +95,8 @@ pub struct RetryIdentity {
     pub fingerprint: [u8; 16],
     /// Which of an SDK's own retries this is; 0 for a first try.
     pub sdk_attempt: u32,
+    /// Whether the request names its conversation, so that a repetition leads to the same one.
+    pub is_named: bool,
     /// True if this is an SDK retry whose history shows that its client has not seen the answer.
     pub unseen: bool,
     /// The caller's `Idempotency-Key`.

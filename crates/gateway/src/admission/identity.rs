@@ -36,7 +36,9 @@ pub(crate) fn retry_identity(
         body: identity.body,
     });
     let unseen = identity.sdk_attempt > 0 && shows_unseen_answer(request, before);
-    RetryIdentity { fingerprint, sdk_attempt: identity.sdk_attempt, unseen, idempotency }
+    let is_named =
+        matches!(request.destination.conversation, ConversationRef::Named { .. } | ConversationRef::After(_));
+    RetryIdentity { fingerprint, sdk_attempt: identity.sdk_attempt, is_named, unseen, idempotency }
 }
 
 /// True if a retry's own history shows that its client has not seen the answer. A request that names no conversation

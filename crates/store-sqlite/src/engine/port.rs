@@ -300,10 +300,10 @@ impl Store for SqliteStore {
     }
 
     fn mark_delivered(&self, tenant: TenantId, turn: TurnId) {
-        let old = self.delivered.add(turn, Instant::now());
         self.writer.submit_lazy_again(WhenUnavailable::Wait, move |connection, instance| {
-            instance.deliveries.add(tenant, turn);
-            noted_or_logged(retry::forget(connection, &old))
+            let noted = instance.deliveries.add(connection, tenant, turn);
+            let old = instance.deliveries.take_old(Instant::now());
+            noted_or_logged(noted.and_then(|()| retry::forget(connection, &old)))
         });
     }
 

@@ -82,6 +82,14 @@ impl WriteConnection {
         self.execute("BEGIN IMMEDIATE")
     }
 
+    /// Writes what this process has delivered, for the processes that come after it.
+    pub(super) fn close(mut self) {
+        if self.begin_at_once() {
+            let written = self.instance.write_deliveries(&self.connection).and_then(|()| self.execute("COMMIT"));
+            tracing::debug!(?written, "deliveries written");
+        }
+    }
+
     /// Runs jobs from the front of `batch` in the transaction that has begun. Jobs that do not fit into [`BATCH_TIME`]
     /// stay in `batch`. If a job panics, only this transaction is rolled back.
     pub(super) fn transact(&mut self, batch: &mut VecDeque<Work>, syncing: Syncing) {
@@ -143,7 +151,7 @@ impl WriteConnection {
         repeatable.clear();
         self.ran = repeatable;
         let Finished { kept, durable, undone } = finished;
-        let noted = intact.and_then(|()| self.instance.deliveries.write_if_due(&self.connection));
+        let noted = intact.and_then(|()| self.instance.write_deliveries_if_due(&self.connection));
         let committed = noted.and_then(|()| self.execute("COMMIT"));
         for finish in undone {
             finish(Ok(()));

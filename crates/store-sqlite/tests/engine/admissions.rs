@@ -204,15 +204,17 @@ async fn a_process_of_an_earlier_release_finds_no_number_for_a_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_delivery_of_an_answer_is_marked_when_the_next_turn_is_committed() {
+async fn a_process_that_has_ended_has_said_what_it_delivered() {
     let database = Database::new();
-    let world = database.world().await;
-    let first = world.talk(&world.one, "trip", "hello", "hi").await;
-    world.one.mark_delivered(world.scope.tenant, first.turn);
-    let next = world.start(&world.one, "trip", "and then?").await;
-    world.answer(&world.one, &next, "home").await;
+    let next = {
+        let world = database.world().await;
+        let first = world.talk(&world.one, "trip", "hello", "hi").await;
+        world.one.mark_delivered(world.scope.tenant, first.turn);
+        world.talk(&world.one, "trip", "and then?", "home").await
+    };
     let connection = Connection::open(database.path()).unwrap();
-    let delivered = "SELECT delivered FROM turns WHERE pk = ?1";
-    let is_delivered = |turn: i64| connection.query_row(delivered, [turn], |row| row.get::<_, bool>(0)).unwrap();
-    assert!(is_delivered(first.lease.turn) && !is_delivered(next.lease.turn));
+    let said = "SELECT delivered_through, undelivered FROM instances WHERE delivered_through > 0";
+    let (through, undelivered): (i64, Vec<u8>) =
+        connection.query_row(said, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+    assert_eq!((through, undelivered), (next.lease.turn, next.lease.turn.to_le_bytes().to_vec()));
 }

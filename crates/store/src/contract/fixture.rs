@@ -187,7 +187,7 @@ impl<S: Store> World<S> {
             queue_limit: 100,
             takes_over: false,
             interrupt_grace: Duration::from_secs(2),
-            retry: RetryIdentity { fingerprint, sdk_attempt: 0, unseen: false, idempotency: None },
+            retry: RetryIdentity { fingerprint, sdk_attempt: 0, is_named: true, unseen: false, idempotency: None },
             client: ClientConnection::default(),
             may_reopen: true,
             opening: None,
