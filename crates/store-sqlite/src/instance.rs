@@ -26,7 +26,6 @@ use crate::deliveries::Deliveries;
 use crate::failure::{StoreResult, Translate};
 use crate::lookups::Lookups;
 use crate::renewals::{Clock, RENEWAL, Renewal, Renewals};
-use crate::retry;
 
 /// How long an owner must be seen renewing nothing before its leases can be taken over.
 pub(crate) const LEASE: Duration = Duration::from_secs(10);
@@ -146,7 +145,6 @@ impl Instance {
 
     fn register(&mut self, connection: &Connection, now: Timestamp) -> StoreResult<i64> {
         self.clear_away(connection)?;
-        retry::forget_old(connection, now)?;
         let name = Uuid::now_v7().simple().to_string();
         let (file, lock) = self.lock(&name).map_err(|error| {
             StoreError::Unavailable(format!("cannot write a lock file in {}: {error}", self.directory.display()))
