@@ -29,6 +29,8 @@ impl BatchLimit {
     /// Other writers wait a few milliseconds for it. Every batch is a segment of the index, which is merged with others
     /// later. So a few larger batches cost less than many small ones.
     pub(crate) const SMALL: Self = Self { text: 64 * 1024, rows: 512 };
+    /// While the index is behind: fewer and longer waits for the others.
+    const MEDIUM: Self = Self { text: 128 * 1024, rows: 1024 };
     /// If no caller waits for other writes.
     pub(crate) const LARGE: Self = Self { text: 256 * 1024, rows: 2048 };
 }
@@ -37,9 +39,12 @@ impl BatchLimit {
 /// under a session key is to be remembered in other conversations within 3 seconds.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 const MOST_WAITING: i64 = 2000;
-/// How much of a tick indexing may take while no turn runs, and while turns run.
+/// The index is behind if something has waited this long. Turns then wait for it rather than searches and recalls.
+const BEHIND: Duration = Duration::from_millis(1500);
+/// How much of a tick indexing may take while no turn runs, while turns run, and while the index is behind.
 const SLICE: Duration = Duration::from_millis(50);
 const SLICE_BESIDE_TURNS: Duration = Duration::from_millis(25);
+const SLICE_BEHIND: Duration = Duration::from_millis(100);
 /// For how long only the process that wrote the index last may write it.
 const CLAIM: Duration = Duration::from_secs(3);
 
@@ -94,11 +99,16 @@ impl Indexer {
         if !is_due || (waiting.claimed && !waiting.forgotten) {
             return Ok(());
         }
-        let slice = if is_serving { SLICE_BESIDE_TURNS } else { SLICE };
+        let is_behind = self.since.is_some_and(|since| since.elapsed() > BEHIND);
+        let (slice, most) = match is_behind {
+            true => (SLICE_BEHIND, BatchLimit::MEDIUM),
+            false if is_serving => (SLICE_BESIDE_TURNS, BatchLimit::SMALL),
+            false => (SLICE, BatchLimit::SMALL),
+        };
         let began = Instant::now();
         loop {
             // What comes meanwhile waits for the next time, because a batch of a few rows is as much work to merge.
-            let Some(batch) = next(connection, BatchLimit::SMALL)?.filter(|batch| batch.is_of(waiting.newest)) else {
+            let Some(batch) = next(connection, most)?.filter(|batch| batch.is_of(waiting.newest)) else {
                 self.since = None;
                 return Ok(());
             };
