@@ -54,14 +54,15 @@ pub(crate) async fn drive<H: Host>(
     rules: ToolRules,
     host: &mut H,
 ) -> Result<Ending, H::Error> {
-    let (machine, first) = Machine::begin(rules);
-    drive_from(upstream, machine, first, host).await
+    let (mut machine, first) = Machine::begin(rules);
+    drive_from(upstream, &mut machine, first, host).await
 }
 
-/// Runs a turn from where its machine is to its end. Cancel-safe if the host's methods are.
+/// Runs a turn from where its machine is to its end. Cancel-safe if the host's methods are. The machine is the caller's,
+/// because a future has room for what it is given and once more for what it works with.
 pub(crate) async fn drive_from<H: Host>(
     upstream: &dyn ModelServer,
-    mut machine: Machine,
+    machine: &mut Machine,
     mut effect: Effect,
     host: &mut H,
 ) -> Result<Ending, H::Error> {
@@ -75,10 +76,10 @@ pub(crate) async fn drive_from<H: Host>(
                 }
                 return Ok(ending);
             }
-            Effect::CallModel(place) => call_model(upstream, &mut machine, host, place).await?,
+            Effect::CallModel(place) => call_model(upstream, machine, host, place).await?,
             Effect::Do(task) => {
                 let event = host.carry_out(task).await?;
-                next(&mut machine, event)
+                next(machine, event)
             }
             // `call_model` shows the pieces, so this is a defect.
             Effect::ShowText(_) | Effect::Show(_) => Effect::End(defect()),

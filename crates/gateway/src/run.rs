@@ -108,7 +108,7 @@ impl Run<'_> {
             Some(approvals) => turn.decided_by_people(&approvals, &tools),
             None => turn.decided_by_request(&self.request.input.approvals, &tools),
         };
-        let (machine, first) = match decided.is_empty() {
+        let (mut machine, first) = match decided.is_empty() {
             true => Machine::begin(rules),
             false => Machine::go_on(rules),
         };
@@ -127,7 +127,7 @@ impl Run<'_> {
             decided,
             children_left: Arc::new(AtomicU32::new(gateway.settings.tools.delegate.max_children)),
         };
-        drive_from(gateway.server_of(&model), machine, first, &mut host).await
+        drive_from(gateway.server_of(&model), &mut machine, first, &mut host).await
     }
 
     /// Writes down what the client has put in place of a part of its history. The client knows of it, so its listeners

@@ -163,10 +163,12 @@ impl<'a> StoredTurn<'a> {
             self.turn.is_told = true;
         }
         let mut span = self.request.trace.begin(SpanKind::Internal, || spans::COMPACTION);
+        // On the heap, so that turns that fit do not carry the state of a compaction. Open streams are many.
+        let plan = Box::pin(self.gateway.plan_compaction(&overflow, span.trace()));
         let found = tokio::select! {
             biased;
             stop = stopped(self.stop) => return Ok(Event::Stop(stop)),
-            found = self.gateway.plan_compaction(&overflow, span.trace()) => found?,
+            found = plan => found?,
         };
         span.set("herma.compaction.outcome", || found.outcome());
         Ok(Event::ContextFit(match found {
@@ -174,7 +176,7 @@ impl<'a> StoredTurn<'a> {
             CompactionPlan::Refused(failure) => self.leave_out(need, failure),
             CompactionPlan::Unreachable(failure) => ContextFit::Unreachable(failure),
             CompactionPlan::Compaction(found) => {
-                if let Some((compacted, base)) = self.gateway.write_compaction(*found).await? {
+                if let Some((compacted, base)) = Box::pin(self.gateway.write_compaction(*found)).await? {
                     self.turn.compacted(&compacted, base);
                     self.made(Step::Compacted(compacted.record.id));
                 }

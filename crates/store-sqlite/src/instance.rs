@@ -169,7 +169,6 @@ impl Instance {
 
     fn register(&mut self, connection: &Connection, now: Timestamp) -> StoreResult<i64> {
         self.clear_away(connection, now)?;
-        retry::forget_old(connection, now)?;
         let name = Uuid::now_v7().simple().to_string();
         let (file, lock) = self.lock(&name).map_err(|error| {
             StoreError::Unavailable(format!("cannot write a lock file in {}: {error}", self.directory.display()))

@@ -19,7 +19,7 @@ use crate::renewals::Renewals;
 use crate::search::indexer::Indexer;
 use crate::takeover::{TakeoverReason, take_over};
 use crate::writer::{JobOutcome, WhenUnavailable, Writer};
-use crate::{admissions, events, queue, snapshot};
+use crate::{admissions, events, queue, retry, snapshot};
 
 const TICK: Duration = Duration::from_millis(100);
 const SWEEP: Duration = Duration::from_secs(2);
@@ -33,6 +33,11 @@ const LOG_PAGES: i64 = 4096;
 const LARGE_LOG: u64 = 48 * 1024 * 1024;
 /// Shortest time between two attempts to truncate the log's file.
 const EMPTY_AGAIN: Duration = Duration::from_secs(1);
+/// When a process takes turns out of the index of joinable turns that others have left there. Not at its start: after
+/// much work there are many, and its first turn would wait.
+const FORGET_TURNS_AFTER: Duration = Duration::from_secs(1);
+/// How many of them it takes out at a time.
+const FORGOTTEN_TURNS: usize = 256;
 /// How often old idempotency keys are deleted.
 const FORGET: Duration = Duration::from_secs(60 * 60);
 /// How long an idempotency key is kept.
@@ -75,6 +80,8 @@ impl Maintenance {
         let mut emptied = Instant::now();
         let mut scrubbing = None;
         let mut indexer = Indexer::new();
+        let began = Instant::now();
+        let mut forgettable_turns: Option<Vec<i64>> = None;
         self.sweep();
         self.forget_old_keys();
         while !self.stop.load(Ordering::Acquire) {
@@ -98,6 +105,9 @@ impl Maintenance {
             if forgot.elapsed() >= FORGET {
                 forgot = Instant::now();
                 self.forget_old_keys();
+            }
+            if began.elapsed() >= FORGET_TURNS_AFTER {
+                self.forget_turns(forgettable_turns.get_or_insert_with(|| self.forgettable_turns()));
             }
             self.wake_followers(&mut followed);
             let is_serving = self.writer.live.load(Ordering::Acquire) > 0;
@@ -226,6 +236,18 @@ impl Maintenance {
                 let forgotten = connection.execute("DELETE FROM idempotency WHERE created_at < ?1", [before]);
                 forgotten.map(drop).translated()
             });
+        }
+    }
+
+    fn forgettable_turns(&self) -> Vec<i64> {
+        retry::forgettable(&self.connection, now()).unwrap_or_default()
+    }
+
+    /// Takes some of these turns out of the index of joinable turns.
+    fn forget_turns(&self, turns: &mut Vec<i64>) {
+        let some = turns.split_off(turns.len().saturating_sub(FORGOTTEN_TURNS));
+        if !some.is_empty() {
+            self.background(move |connection, _| retry::forget_old(connection, &some, now()));
         }
     }
 

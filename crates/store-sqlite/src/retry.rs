@@ -287,17 +287,27 @@ pub(crate) fn forget(connection: &Connection, turns: &[i64]) -> StoreResult<()> 
     Ok(())
 }
 
-/// Takes all turns out of that index that ended too long ago, of every process.
-pub(crate) fn forget_old(connection: &Connection, now: Timestamp) -> StoreResult<()> {
+/// The turns in that index that ended too long ago, of every process. Reads the whole index.
+pub(crate) fn forgettable(connection: &Connection, now: Timestamp) -> StoreResult<Vec<i64>> {
     connection
-        .execute(
-            "UPDATE turns SET joinable = 0 WHERE joinable = 1 AND ended_at < ?1 AND state <> 'queued'
-             AND state <> 'running'",
-            [earliest(now)],
-        )
-        .map(drop)
+        .prepare(&format!("SELECT pk FROM turns INDEXED BY turns_joinable WHERE {FORGETTABLE} ORDER BY pk"))
+        .and_then(|mut select| select.query_map([earliest(now)], |row| row.get(0))?.collect())
         .translated()
 }
+
+/// Takes these turns out of that index, except those that run again since they were found.
+pub(crate) fn forget_old(connection: &Connection, turns: &[i64], now: Timestamp) -> StoreResult<()> {
+    let mut update = connection
+        .prepare_cached(&format!("UPDATE turns SET joinable = 0 WHERE pk = ?2 AND {FORGETTABLE}"))
+        .translated()?;
+    for turn in turns {
+        update.execute([earliest(now), *turn]).translated()?;
+    }
+    Ok(())
+}
+
+/// Whether a turn can be joined but ended before `?1`.
+const FORGETTABLE: &str = "joinable = 1 AND ended_at < ?1 AND state <> 'queued' AND state <> 'running'";
 
 /// The outcome for a request that repeats an earlier turn. A live or answered turn is joined. If the turn is
 /// unanswered, the caller gets its id and asks for a further attempt. If the turn's process is dead and the request

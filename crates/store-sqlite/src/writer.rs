@@ -23,7 +23,7 @@ mod write_connection;
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -54,8 +54,6 @@ pub(crate) struct Writer {
     /// How many turns of this process run or wait.
     pub(crate) live: Arc<AtomicUsize>,
     pub(crate) erasures: Arc<Erasures>,
-    /// Whether something was said under a session key since the indexer last looked. It is soon to be remembered.
-    pub(crate) said_under_key: Arc<AtomicBool>,
 }
 
 struct Shared {
@@ -153,7 +151,7 @@ impl Writer {
         let shared = Arc::new(Shared { queue, work_came, write_connection: Mutex::new(Some(write_connection)) });
         let own = Arc::clone(&shared);
         let write = std::thread::Builder::new().name("herma-write".into()).spawn(move || own.run())?;
-        Ok((Self { shared, live, erasures, said_under_key: Arc::default() }, vec![write, sync]))
+        Ok((Self { shared, live, erasures }, vec![write, sync]))
     }
 
     /// Queues work whose caller waits for the outcome.

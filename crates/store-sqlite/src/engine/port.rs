@@ -162,29 +162,19 @@ impl Store for SqliteStore {
     }
 
     async fn commit(&self, commit: Commit) -> Result<Committed, StoreError> {
-        let (is_recalled_later, hand_over) = (is_recalled_later(&commit), self.hand_over());
-        let committed = self
-            .under_lease(commit.lease, move |connection, instance| {
-                commit::commit(connection, instance, &commit, hand_over)
-            })
-            .await;
-        if is_recalled_later {
-            self.writer.said_under_key.store(true, Ordering::Release);
-        }
-        committed
+        let hand_over = self.hand_over();
+        self.under_lease(commit.lease, move |connection, instance| {
+            commit::commit(connection, instance, &commit, hand_over)
+        })
+        .await
     }
 
     async fn commit_visibly(&self, commit: Commit) -> Result<(Committed, Receipt), StoreError> {
-        let (is_recalled_later, hand_over) = (is_recalled_later(&commit), self.hand_over());
-        let committed = self
-            .visibly_under_lease(commit.lease, move |connection, instance| {
-                commit::commit(connection, instance, &commit, hand_over)
-            })
-            .await;
-        if is_recalled_later {
-            self.writer.said_under_key.store(true, Ordering::Release);
-        }
-        committed
+        let hand_over = self.hand_over();
+        self.visibly_under_lease(commit.lease, move |connection, instance| {
+            commit::commit(connection, instance, &commit, hand_over)
+        })
+        .await
     }
 
     fn abandon(&self, lease: Lease) {
@@ -765,11 +755,6 @@ impl Store for SqliteStore {
         });
         let _ = ended.await;
     }
-}
-
-/// Whether the indexer has to look at what a commit says under a session key.
-fn is_recalled_later(commit: &Commit) -> bool {
-    commit.recall.as_ref().is_some_and(|recall| recall.recorded)
 }
 
 /// The error of a reader that failed before it answered.

@@ -4,7 +4,6 @@
 //! not changed, and moves the mark up to which everything is indexed. So the index stays correct after a crash, beside
 //! other processes, and if a message is deleted meanwhile.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
@@ -27,38 +26,43 @@ pub(crate) struct BatchLimit {
 }
 
 impl BatchLimit {
-    /// Other writers wait a few milliseconds for it.
-    pub(crate) const SMALL: Self = Self { text: 16 * 1024, rows: 128 };
-    /// For much text: a large batch needs fewer merges of the index later.
+    /// Other writers wait a few milliseconds for it. Every batch is a segment of the index, which is merged with others
+    /// later. So a few larger batches cost less than many small ones.
+    pub(crate) const SMALL: Self = Self { text: 64 * 1024, rows: 512 };
+    /// While the index is behind: fewer and longer waits for the others.
+    const MEDIUM: Self = Self { text: 128 * 1024, rows: 1024 };
+    /// If no caller waits for other writes.
     pub(crate) const LARGE: Self = Self { text: 256 * 1024, rows: 2048 };
 }
 
-/// The index is written if no message came for `QUIET`, or if more than `MOST_WAITING` messages wait.
-const QUIET: Duration = Duration::from_secs(1);
+/// The index is written if a message has waited this long, or if more than `MOST_WAITING` messages wait. What was said
+/// under a session key is to be remembered in other conversations within 3 seconds.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
 const MOST_WAITING: i64 = 2000;
-/// The index is also written if messages under a session key have waited this long, because they are to be remembered
-/// in other conversations within 3 seconds.
-const UNDER_KEY: Duration = Duration::from_secs(1);
-/// How much of a tick indexing may take while no turn runs.
+/// The index is behind if something has waited this long. Turns then wait for it rather than searches and recalls.
+const BEHIND: Duration = Duration::from_millis(1500);
+/// How much of a tick indexing may take while no turn runs, while turns run, and while the index is behind.
 const SLICE: Duration = Duration::from_millis(50);
+const SLICE_BESIDE_TURNS: Duration = Duration::from_millis(25);
+const SLICE_BEHIND: Duration = Duration::from_millis(100);
 /// For how long only the process that wrote the index last may write it.
 const CLAIM: Duration = Duration::from_secs(3);
 
-/// Columns of a message that is indexed, from [`MESSAGES`]. The last one is the session key under which it can be
-/// recalled; `NULL` if it is not to be recalled.
-const MESSAGE: &str = "m.pk, m.id, m.digest, m.payload, s.tenant_pk, s.conversation_pk,
+/// Columns of a message, from [`MESSAGES`], that tell whether it has changed. The last one is the session key under
+/// which it can be recalled; `NULL` if it is not to be recalled.
+const SOURCE: &str = "m.pk, m.id, m.digest,
      iif(coalesce(r.recorded, c.origin_kind = 'main' OR c.origin_kind = 'branch') AND m.role <> 'tool', c.session_key,
      NULL)";
+/// More columns, for a message that is indexed. They follow [`SOURCE`].
+const TEXT: &str = "m.payload, s.tenant_pk, s.conversation_pk";
 const MESSAGES: &str = "messages m CROSS JOIN sessions s ON s.pk = m.session_pk
      CROSS JOIN conversations c ON c.pk = s.conversation_pk LEFT JOIN recalls r ON r.turn_pk = m.turn_pk";
 
 /// Decides when this process writes the index.
 pub(crate) struct Indexer {
     owner: i64,
-    newest: i64,
-    since: Instant,
-    /// Since when messages under a session key wait.
-    under_key: Option<Instant>,
+    /// Since when something waits. `None` if nothing did at the last look.
+    since: Option<Instant>,
 }
 
 struct PendingWork {
@@ -71,7 +75,7 @@ struct PendingWork {
 
 impl Indexer {
     pub(crate) fn new() -> Self {
-        Self { owner: random_owner(), newest: 0, since: Instant::now(), under_key: None }
+        Self { owner: random_owner(), since: None }
     }
 
     /// Writes what is due, if this is a good time.
@@ -82,27 +86,32 @@ impl Indexer {
     }
 
     fn try_tick(&mut self, connection: &Connection, writer: &Writer, is_serving: bool) -> StoreResult<()> {
-        // Read the flag first: what was said before it was set is then among the messages that wait.
-        if writer.said_under_key.swap(false, Ordering::AcqRel) {
-            self.under_key.get_or_insert_with(Instant::now);
-        }
         let waiting = self.waiting(connection)?;
-        if waiting.messages == 0 {
-            self.under_key = None;
-        }
-        if waiting.newest != self.newest {
-            (self.newest, self.since) = (waiting.newest, Instant::now());
+        if waiting.messages == 0 && !waiting.again {
+            self.since = None;
+        } else {
+            self.since.get_or_insert_with(Instant::now);
         }
         let is_due = waiting.forgotten
             || waiting.messages > MOST_WAITING
-            || self.under_key.is_some_and(|since| since.elapsed() > UNDER_KEY)
-            || (!is_serving && self.since.elapsed() > QUIET && (waiting.messages > 0 || waiting.again));
+            || self.since.is_some_and(|since| since.elapsed() > LONGEST_WAIT);
         // Deletions do not wait for the process that has claimed the index.
         if !is_due || (waiting.claimed && !waiting.forgotten) {
             return Ok(());
         }
+        let is_behind = self.since.is_some_and(|since| since.elapsed() > BEHIND);
+        let (slice, most) = match is_behind {
+            true => (SLICE_BEHIND, BatchLimit::MEDIUM),
+            false if is_serving => (SLICE_BESIDE_TURNS, BatchLimit::SMALL),
+            false => (SLICE, BatchLimit::SMALL),
+        };
         let began = Instant::now();
-        while let Some(batch) = next(connection, BatchLimit::SMALL)? {
+        loop {
+            // What comes meanwhile waits for the next time, because a batch of a few rows is as much work to merge.
+            let Some(batch) = next(connection, most)?.filter(|batch| batch.is_of(waiting.newest)) else {
+                self.since = None;
+                return Ok(());
+            };
             let (answer, answered) = mpsc::channel();
             let owner = self.owner;
             let erasures = Arc::clone(&writer.erasures);
@@ -114,11 +123,10 @@ impl Indexer {
                 let _ = answer.send(matches!(written, Ok(true)));
                 maintenance::keep_or_log(written)
             });
-            if !answered.recv().unwrap_or(false) || is_serving || began.elapsed() > SLICE {
-                break;
+            if !answered.recv().unwrap_or(false) || began.elapsed() > slice {
+                return Ok(());
             }
         }
-        Ok(())
     }
 
     fn waiting(&self, connection: &Connection) -> StoreResult<PendingWork> {
@@ -190,6 +198,15 @@ impl IndexEntry {
     /// Its cost, the larger of reading and writing. A long text with few terms is slow to read but quick to write.
     fn size(&self) -> usize {
         self.read.max(self.terms.len() / 4)
+    }
+
+    /// Whether it was made from this row of [`SOURCE`].
+    fn is_of(&self, row: &Row<'_>) -> rusqlite::Result<bool> {
+        let Some(EntrySource::Message(id, digest, session_key)) = &self.made_of else { return Ok(false) };
+        Ok(row.get::<_, i64>(0)? == self.key
+            && row.get_ref(1)?.as_blob()? == id
+            && row.get_ref(2)?.as_blob()? == digest
+            && key_of(row, 3)? == session_key.as_deref())
     }
 }
 
@@ -268,7 +285,7 @@ fn has_term(connection: &Connection, key: i64, term: &str) -> StoreResult<bool> 
 pub(crate) fn following(connection: &Connection, from: i64, most: BatchLimit) -> StoreResult<Option<Batch>> {
     let mut select = connection
         .prepare_cached(&format!(
-            "SELECT {MESSAGE}, m.compaction_pk IS NULL FROM {MESSAGES} WHERE m.pk > ?1 ORDER BY m.pk LIMIT ?2"
+            "SELECT {SOURCE}, {TEXT}, m.compaction_pk IS NULL FROM {MESSAGES} WHERE m.pk > ?1 ORDER BY m.pk LIMIT ?2"
         ))
         .translated()?;
     let mut rows = select.query([from, most.rows]).translated()?;
@@ -288,12 +305,12 @@ pub(crate) fn following(connection: &Connection, from: i64, most: BatchLimit) ->
 }
 
 fn message(row: &Row<'_>) -> rusqlite::Result<IndexEntry> {
-    let payload = row.get_ref(3)?.as_str()?;
-    let session_key = key_of(row, 6)?;
+    let session_key = key_of(row, 3)?;
+    let payload = row.get_ref(4)?.as_str()?;
     Ok(IndexEntry {
         key: row.get(0)?,
         made_of: Some(EntrySource::Message(row.get(1)?, row.get(2)?, session_key.map(str::to_owned))),
-        terms: terms::of_text(&fold(&text_of(payload)), row.get(4)?, row.get(5)?, session_key),
+        terms: terms::of_text(&fold(&text_of(payload)), row.get(5)?, row.get(6)?, session_key),
         read: payload.len(),
     })
 }
@@ -315,7 +332,7 @@ fn changed(connection: &Connection, keys: &[i64], most: BatchLimit) -> StoreResu
         } else {
             connection
                 .prepare_cached(&format!(
-                    "SELECT {MESSAGE} FROM {MESSAGES} WHERE m.pk = ?1 AND m.compaction_pk IS NULL"
+                    "SELECT {SOURCE}, {TEXT} FROM {MESSAGES} WHERE m.pk = ?1 AND m.compaction_pk IS NULL"
                 ))
                 .and_then(|mut select| select.query_row([key], message).optional())
         };
@@ -347,10 +364,8 @@ pub(crate) fn write(connection: &Connection, batch: &Batch, owner: i64, now: Tim
     if !forget(connection, &batch.forgotten)? {
         return Ok(false);
     }
-    for entry in &batch.entries {
-        if entry.made_of != source(connection, entry.key)? {
-            return Ok(false);
-        }
+    if !is_unchanged(connection, batch)? {
+        return Ok(false);
     }
     for entry in &batch.entries {
         if batch.mark.is_none() {
@@ -397,6 +412,33 @@ fn forget(connection: &Connection, forgotten: &[RemovedRow]) -> StoreResult<bool
     Ok(true)
 }
 
+/// Whether all rows of a batch still say what its terms were made from.
+fn is_unchanged(connection: &Connection, batch: &Batch) -> StoreResult<bool> {
+    let Some((from, through)) = batch.mark else {
+        for entry in &batch.entries {
+            if entry.made_of != source(connection, entry.key)? {
+                return Ok(false);
+            }
+        }
+        return Ok(true);
+    };
+    let mut select = connection
+        .prepare_cached(&format!(
+            "SELECT {SOURCE} FROM {MESSAGES} WHERE m.pk > ?1 AND m.pk <= ?2 AND m.compaction_pk IS NULL
+             ORDER BY m.pk"
+        ))
+        .translated()?;
+    let mut rows = select.query([from, through]).translated()?;
+    let mut entries = batch.entries.iter();
+    while let Some(row) = rows.next().translated()? {
+        let is_same = entries.next().map_or(Ok(false), |entry| entry.is_of(row)).translated()?;
+        if !is_same {
+            return Ok(false);
+        }
+    }
+    Ok(entries.next().is_none())
+}
+
 /// What a row says now.
 fn source(connection: &Connection, key: i64) -> StoreResult<Option<EntrySource>> {
     let found = if key < 0 {
@@ -405,9 +447,9 @@ fn source(connection: &Connection, key: i64) -> StoreResult<Option<EntrySource>>
             .and_then(|mut select| select.query_row([key], |row| row.get(0).map(EntrySource::Title)).optional())
     } else {
         connection
-            .prepare_cached(&format!("SELECT {MESSAGE} FROM {MESSAGES} WHERE m.pk = ?1 AND m.compaction_pk IS NULL"))
+            .prepare_cached(&format!("SELECT {SOURCE} FROM {MESSAGES} WHERE m.pk = ?1 AND m.compaction_pk IS NULL"))
             .and_then(|mut select| {
-                let read = |row: &Row<'_>| Ok(EntrySource::Message(row.get(1)?, row.get(2)?, row.get(6)?));
+                let read = |row: &Row<'_>| Ok(EntrySource::Message(row.get(1)?, row.get(2)?, row.get(3)?));
                 select.query_row([key], read).optional()
             })
     };

@@ -1,9 +1,11 @@
 //! Decides whether a candidate is a hit: the caller may see it, it passes the filter, and its text matches.
 
+use std::cell::RefCell;
+
 use herma_model::{ConversationId, MessageId, MessageStatus, Role, Seq, SessionId, SessionKey, SessionKind, Timestamp};
 use herma_store::Scope;
 use herma_store::search::{self, Hit, HitMessage, Manner, Score, Search, Stage};
-use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
+use rusqlite::{CachedStatement, Connection, Row, params};
 
 use super::inheriting;
 use crate::failure::{StoreResult, Translate};
@@ -20,25 +22,25 @@ pub(super) struct Rated {
     is_inherited: bool,
 }
 
-/// Messages `m` with their session and conversation, without summaries.
+/// Messages `m` with their session and conversation, without summaries. `?1` is the key of a candidate. The others are the
+/// tenant and the filter: kind, origin kind, source, session key, role, since, until.
 const MESSAGES: &str = "m.payload, m.created_at, c.pk, c.session_key, c.origin_kind, c.deleted, m.seq FROM messages m
      CROSS JOIN sessions s ON s.pk = m.session_pk CROSS JOIN conversations c ON c.pk = s.conversation_pk
-     WHERE m.pk = :key AND m.compaction_pk IS NULL AND (:role IS NULL OR m.role = :role)
-     AND (:since IS NULL OR m.created_at >= :since)
-     AND (:until IS NULL OR m.created_at < :until) AND c.tenant_pk = :tenant";
+     WHERE m.pk = ?1 AND m.compaction_pk IS NULL AND (?7 IS NULL OR m.role = ?7)
+     AND (?8 IS NULL OR m.created_at >= ?8)
+     AND (?9 IS NULL OR m.created_at < ?9) AND c.tenant_pk = ?2";
 
 /// Titles, with the conversation and its head.
 const TITLES: &str = "c.title, c.created_at, c.pk, c.session_key, c.origin_kind, 0, 0 FROM conversations c
      CROSS JOIN sessions s ON s.pk = c.head_pk
-     WHERE c.pk = :key AND c.title IS NOT NULL AND c.title_is_excerpt = 0 AND :role IS NULL
-     AND (:since IS NULL OR c.created_at >= :since)
-     AND (:until IS NULL OR c.created_at < :until) AND c.tenant_pk = :tenant AND c.deleted = 0";
+     WHERE c.pk = ?1 AND c.title IS NOT NULL AND c.title_is_excerpt = 0 AND ?7 IS NULL
+     AND (?8 IS NULL OR c.created_at >= ?8)
+     AND (?9 IS NULL OR c.created_at < ?9) AND c.tenant_pk = ?2 AND c.deleted = 0";
 
 /// Conditions for both. Messages of a deleted conversation pass here; they are checked in the branch that inherits
 /// them.
-const EITHER: &str =
-    "(c.deleted = 1 OR (:kind IS NULL OR s.kind = :kind) AND (:origin IS NULL OR c.origin_kind = :origin)
-     AND (:source IS NULL OR c.source = :source) AND (:session_key IS NULL OR c.session_key = :session_key))";
+const EITHER: &str = "(c.deleted = 1 OR (?3 IS NULL OR s.kind = ?3) AND (?4 IS NULL OR c.origin_kind = ?4)
+     AND (?5 IS NULL OR c.source = ?5) AND (?6 IS NULL OR c.session_key = ?6))";
 
 /// Checks candidates for one search.
 pub(super) struct Matcher<'a> {
@@ -46,11 +48,15 @@ pub(super) struct Matcher<'a> {
     scope: &'a Scope,
     search: &'a Search,
     now: Timestamp,
+    /// The statements that read titles and messages, with everything but the key bound. There are hundreds of
+    /// candidates in a search.
+    titles: RefCell<Option<CachedStatement<'a>>>,
+    messages: RefCell<Option<CachedStatement<'a>>>,
 }
 
 impl<'a> Matcher<'a> {
     pub(super) fn new(connection: &'a Connection, scope: &'a Scope, search: &'a Search, now: Timestamp) -> Self {
-        Self { connection, scope, search, now }
+        Self { connection, scope, search, now, titles: RefCell::default(), messages: RefCell::default() }
     }
 
     /// The score of a candidate in a stage, if it is a hit there. A hit as words is not a hit as parts again.
@@ -75,25 +81,16 @@ impl<'a> Matcher<'a> {
     /// The row of a candidate, if the caller asked for it and may see it.
     fn read(&self, stage: Stage, key: i64) -> StoreResult<Option<CandidateRow>> {
         let filter = &self.search.filter;
-        let columns = if stage == Stage::Titles { TITLES } else { MESSAGES };
-        let candidate = self
-            .connection
-            .prepare_cached(&format!("SELECT {columns} AND {EITHER}"))
-            .and_then(|mut select| {
-                let named = named_params! {
-                    ":key": key,
-                    ":tenant": self.scope.tenant.0,
-                    ":kind": filter.kind.map(SessionKind::as_str),
-                    ":origin": filter.origin_kind.map(SessionKind::as_str),
-                    ":source": filter.source,
-                    ":session_key": filter.session_key.as_ref().map(SessionKey::as_str),
-                    ":role": filter.role.map(Role::as_str),
-                    ":since": filter.since.map(|since| since.0),
-                    ":until": filter.until.map(|until| until.0),
-                };
-                select.query_row(named, CandidateRow::read).optional()
-            })
-            .translated()?;
+        let (statement, columns) = match stage {
+            Stage::Titles => (&self.titles, TITLES),
+            Stage::Words | Stage::Parts => (&self.messages, MESSAGES),
+        };
+        let mut statement = statement.borrow_mut();
+        let select = match &mut *statement {
+            Some(select) => select,
+            none => none.insert(self.prepare(columns).translated()?),
+        };
+        let candidate = read_candidate(select, key).translated()?;
         match candidate {
             Some(row) if row.is_deleted => {
                 let inheriting_branch =
@@ -105,6 +102,21 @@ impl<'a> Matcher<'a> {
                     && filter.user_facing.is_none_or(|wanted| row.origin_kind.is_user_facing() == wanted)
             })),
         }
+    }
+
+    /// The statement that reads a candidate, with the tenant and the filter bound.
+    fn prepare(&self, columns: &str) -> rusqlite::Result<CachedStatement<'a>> {
+        let filter = &self.search.filter;
+        let mut select = self.connection.prepare_cached(&format!("SELECT {columns} AND {EITHER}"))?;
+        select.raw_bind_parameter(2, self.scope.tenant.0)?;
+        select.raw_bind_parameter(3, filter.kind.map(SessionKind::as_str))?;
+        select.raw_bind_parameter(4, filter.origin_kind.map(SessionKind::as_str))?;
+        select.raw_bind_parameter(5, filter.source.as_deref())?;
+        select.raw_bind_parameter(6, filter.session_key.as_ref().map(SessionKey::as_str))?;
+        select.raw_bind_parameter(7, filter.role.map(Role::as_str))?;
+        select.raw_bind_parameter(8, filter.since.map(|since| since.0))?;
+        select.raw_bind_parameter(9, filter.until.map(|until| until.0))?;
+        Ok(select)
     }
 
     /// The deleted conversations whose messages may be found in this one.
@@ -170,6 +182,12 @@ impl<'a> Matcher<'a> {
             snippet: search::snippet(&text, wanted, manner),
         })
     }
+}
+
+fn read_candidate(select: &mut CachedStatement<'_>, key: i64) -> rusqlite::Result<Option<CandidateRow>> {
+    select.raw_bind_parameter(1, key)?;
+    let mut rows = select.raw_query();
+    rows.next()?.map(CandidateRow::read).transpose()
 }
 
 struct CandidateRow {

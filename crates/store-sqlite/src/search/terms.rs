@@ -2,7 +2,6 @@
 //!
 //! Terms that are not words begin with a character that no word contains.
 
-use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use herma_model::Digest;
@@ -24,18 +23,20 @@ const FAR_MORE: i64 = 100;
 
 /// The terms of a folded text, separated by spaces. Messages have the session key of their conversation among them.
 pub(super) fn of_text(folded: &str, tenant: i64, conversation: i64, session_key: Option<&str>) -> String {
-    let mut terms = Terms { line: String::with_capacity(folded.len() * 4), ..Terms::default() };
-    let _ = write!(terms.line, "{TENANT}{tenant} {CONVERSATION}{conversation} ");
+    let mut line = String::with_capacity(folded.len() * 6 + 64);
+    let _ = write!(line, "{TENANT}{tenant} {CONVERSATION}{conversation} ");
     if let Some(session_key) = session_key {
-        let _ = write!(terms.line, "{} ", of_key(tenant, session_key));
+        let _ = write!(line, "{} ", of_key(tenant, session_key));
     }
-    of_words(folded, terms)
+    add_words(folded, &mut line);
+    line
 }
 
 /// The terms of a folded fact, separated by spaces.
 pub(crate) fn of_fact(folded: &str, tenant: i64, session_key: &str) -> String {
-    let line = format!("{} ", of_key(tenant, session_key));
-    of_words(folded, Terms { line, ..Terms::default() })
+    let mut line = format!("{} ", of_key(tenant, session_key));
+    add_words(folded, &mut line);
+    line
 }
 
 /// The term of a session key. Keys contain any characters, so it is made of a digest.
@@ -67,46 +68,58 @@ fn other_number(word: &str) -> Option<String> {
     is_candidate.then(|| word.strip_suffix('s').map_or_else(|| format!("{word}s"), str::to_owned))
 }
 
-/// Adds the terms of the words of a folded text.
-fn of_words(folded: &str, mut terms: Terms) -> String {
+/// Adds the terms of the words of a folded text, each once. A word that was cut may appear twice, which does not matter
+/// to the index.
+fn add_words(folded: &str, line: &mut String) {
+    let mut texts: Vec<(&str, bool)> = words(folded).map(|word| (word.text, word.cjk)).collect();
+    texts.sort_unstable();
+    texts.dedup();
     let mut letters: Vec<char> = Vec::new();
-    let mut known = HashSet::new();
-    for word in words(folded).filter(|word| known.insert(word.text)) {
+    let mut short = Vec::with_capacity(folded.len() + 2 * texts.len());
+    for (text, cjk) in texts {
         letters.clear();
-        letters.extend(word.text.chars());
-        if word.cjk {
-            letters.iter().for_each(|letter| terms.add("", [*letter]));
-            letters.windows(2).for_each(|pair| terms.add("", [pair[0], pair[1]]));
+        letters.extend(text.chars());
+        if cjk {
+            short.extend(letters.iter().map(|letter| ShortTerm::of(&[*letter])));
+            short.extend(letters.windows(2).map(ShortTerm::of));
             continue;
         }
-        if let [one, rest @ ..] = letters.as_slice() {
-            terms.add(BEGINNING, [*one]);
-            rest.first().into_iter().for_each(|two| terms.add(BEGINNING, [*one, *two]));
-        }
-        letters.windows(3).for_each(|three| terms.add(PART, [three[0], three[1], three[2]]));
-        terms.line.extend(letters.iter().take(LONGEST));
-        terms.line.push(' ');
+        short.extend((1..=letters.len().min(2)).map(|count| ShortTerm::beginning(&letters[..count])));
+        short.extend(letters.windows(3).map(ShortTerm::of));
+        line.extend(letters.iter().take(LONGEST));
+        line.push(' ');
     }
-    terms.line
+    short.sort_unstable();
+    short.dedup();
+    short.into_iter().for_each(|term| term.add_to(line));
 }
 
-/// Collects terms. Short terms are collected once. A word that was cut may appear twice, which does not matter to the
-/// index.
-#[derive(Default)]
-struct Terms {
-    line: String,
-    /// The letters of each short term, 21 bits each. The highest bit says whether they begin a word.
-    known: HashSet<u64>,
-}
+/// A term of at most three letters, 21 bits each. The highest bit says whether they begin a word. Three letters are a
+/// part of a word, others are signs of a script without spaces.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct ShortTerm(u64);
 
-impl Terms {
-    fn add<const N: usize>(&mut self, mark: &str, letters: [char; N]) {
-        let packed = letters.iter().fold(0, |packed, letter| (packed << 21) | u64::from(*letter));
-        if self.known.insert(packed | (u64::from(mark == BEGINNING) << 63)) {
-            self.line.push_str(mark);
-            self.line.extend(letters);
-            self.line.push(' ');
-        }
+impl ShortTerm {
+    const BEGINS: u64 = 1 << 63;
+
+    fn of(letters: &[char]) -> Self {
+        Self(letters.iter().fold(0, |packed, letter| (packed << 21) | u64::from(*letter)))
+    }
+
+    fn beginning(letters: &[char]) -> Self {
+        Self(Self::of(letters).0 | Self::BEGINS)
+    }
+
+    fn add_to(self, line: &mut String) {
+        let packed = self.0 & !Self::BEGINS;
+        line.push_str(match packed >> 42 {
+            _ if self.0 != packed => BEGINNING,
+            0 => "",
+            _ => PART,
+        });
+        let letters = [42, 21, 0].map(|shift| u32::try_from((packed >> shift) & 0x1f_ffff).ok());
+        line.extend(letters.into_iter().flatten().filter(|letter| *letter > 0).filter_map(char::from_u32));
+        line.push(' ');
     }
 }
 
@@ -206,6 +219,8 @@ fn required_by_word(word: &TermWord, parts: bool, prefix: bool) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use herma_store::search::fold;
 
     use super::*;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use herma_store::contract::{Engine, World};
 use herma_store_sqlite::SqliteStore;
@@ -51,6 +52,20 @@ impl Engine for Existing {
 
     async fn open(&self) -> Arc<SqliteStore> {
         Arc::new(SqliteStore::open(&self.0).unwrap())
+    }
+}
+
+/// The number that a query yields.
+pub(crate) fn number(path: &Path, sql: &str) -> i64 {
+    Connection::open(path).unwrap().query_row(sql, [], |row| row.get(0)).unwrap()
+}
+
+/// Waits until the number that a query yields is zero, because a thread of the store works on it.
+pub(crate) async fn until_zero(path: &Path, sql: &str) {
+    let began = Instant::now();
+    while number(path, sql) > 0 {
+        assert!(began.elapsed() < Duration::from_secs(20), "still not zero: {sql}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 

@@ -15,6 +15,7 @@ mod migrations;
 mod processes;
 mod search;
 mod sequences;
+mod start_up;
 
 mod contract {
     //! The contract suite of the port.

@@ -141,7 +141,7 @@ pub fn words(folded: &str) -> impl Iterator<Item = Word<'_>> {
 }
 
 /// Letters, digits, and the vowel marks of some scripts.
-fn is_letter(letter: char) -> bool {
+pub(super) fn is_letter(letter: char) -> bool {
     letter.is_alphanumeric()
         || matches!(letter, '\u{900}'..='\u{109f}' | '\u{1780}'..='\u{17d3}' if !letter.is_ascii_punctuation())
 }

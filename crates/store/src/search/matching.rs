@@ -1,8 +1,9 @@
 //! Whether and where a text matches a query, and how well.
 
+use std::cell::OnceCell;
 use std::ops::Range;
 
-use super::fold::{Word, words};
+use super::fold::{Word, is_cjk, is_letter, words};
 use super::query::{Term, TermWord, Wanted};
 
 /// How a term may occur.
@@ -18,48 +19,63 @@ pub enum Manner {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Score(pub i64);
 
+/// A folded text. It is split into words only if a term needs that.
+struct SearchedText<'a> {
+    folded: &'a str,
+    words: OnceCell<Vec<Word<'a>>>,
+}
+
+impl<'a> SearchedText<'a> {
+    const fn new(folded: &'a str) -> Self {
+        Self { folded, words: OnceCell::new() }
+    }
+
+    fn words(&self) -> &[Word<'a>] {
+        self.words.get_or_init(|| words(self.folded).collect())
+    }
+}
+
 impl Term {
     /// Whether the term may match a part of a word. Prefix terms may not, nor terms without a word of three letters.
     pub fn has_parts(&self) -> bool {
         !self.prefix && self.words.iter().any(|word| !word.cjk && word.text.chars().nth(2).is_some())
     }
 
-    fn places(&self, folded: &str, text_words: &[Word<'_>], manner: Manner) -> Vec<Range<usize>> {
+    fn places(&self, text: &SearchedText<'_>, manner: Manner) -> Vec<Range<usize>> {
         if manner == Manner::Parts && self.has_parts() {
-            let literal = folded.match_indices(&self.text).map(|(at, found)| at..at + found.len());
+            let literal = text.folded.match_indices(&self.text).map(|(at, found)| at..at + found.len());
             let mut places: Vec<_> = literal.collect();
             if places.is_empty() {
-                places = self.word_places(text_words);
+                places = self.word_places(text);
             }
             return places;
         }
-        self.word_places(text_words)
+        self.word_places(text)
     }
 
-    fn word_places(&self, text_words: &[Word<'_>]) -> Vec<Range<usize>> {
-        let [first, rest @ ..] = self.words.as_slice() else { return Vec::new() };
-        if rest.is_empty() {
-            let mut places = Vec::new();
-            text_words
-                .iter()
-                .filter(|word| word.cjk == first.cjk)
-                .for_each(|word| self.match_word(first, word, &mut places));
-            return places;
+    fn word_places(&self, text: &SearchedText<'_>) -> Vec<Range<usize>> {
+        match self.words.as_slice() {
+            [] => Vec::new(),
+            [only] => {
+                let found = text.folded.match_indices(&only.text);
+                found.filter_map(|(at, found)| self.only_word_place(only, text.folded, at..at + found.len())).collect()
+            }
+            several => text.words().windows(several.len()).filter_map(|window| self.match_phrase(window)).collect(),
         }
-        text_words.windows(self.words.len()).filter_map(|window| self.match_phrase(window)).collect()
     }
 
-    /// Adds the places where a word of the text matches the only word of the term.
-    fn match_word(&self, wanted: &TermWord, word: &Word<'_>, places: &mut Vec<Range<usize>>) {
+    /// The place of the only word of the term, if its letters at `found` are a word of the text or begin one. All of
+    /// them are in one word of the text, because a word is a run of letters of one kind.
+    fn only_word_place(&self, wanted: &TermWord, folded: &str, found: Range<usize>) -> Option<Range<usize>> {
         if wanted.cjk {
-            let found = word.text.match_indices(&wanted.text);
-            places.extend(found.map(|(at, found)| word.at + at..word.at + at + found.len()));
-            return;
+            return Some(found);
         }
-        let found = if self.prefix { word.text.starts_with(&wanted.text) } else { word.text == wanted.text };
-        if found {
-            places.push(word.at..word.at + word.text.len());
+        let goes_on = |letter: &char| is_letter(*letter) && !is_cjk(*letter);
+        if folded[..found.start].chars().next_back().as_ref().is_some_and(goes_on) {
+            return None;
         }
+        let rest: usize = folded[found.end..].chars().take_while(goes_on).map(char::len_utf8).sum();
+        (rest == 0 || self.prefix).then_some(found.start..found.end + rest)
     }
 
     /// The place if these words of the text are the words of the term. In scripts without spaces the first and the last
@@ -102,10 +118,10 @@ impl Wanted {
         if !self.groups.iter().all(|group| group.iter().any(may_have)) {
             return None;
         }
-        let text_words: Vec<_> = words(folded).collect();
+        let text = SearchedText::new(folded);
         let mut score = 0;
         for group in &self.groups {
-            let found: usize = group.iter().map(|term| term.places(folded, &text_words, manner).len()).sum();
+            let found: usize = group.iter().map(|term| term.places(&text, manner).len()).sum();
             if found == 0 {
                 return None;
             }
@@ -114,15 +130,15 @@ impl Wanted {
             // Each further occurrence adds less. Occurrences in long texts count less.
             score += ONE * found * 1000 / (found * 1000 + 300 + 900 * length / USUAL_LENGTH);
         }
-        let excluded = self.without.iter().any(|term| !term.places(folded, &text_words, Manner::Words).is_empty());
+        let excluded = self.without.iter().any(|term| !term.places(&text, Manner::Words).is_empty());
         (!excluded).then(|| Score(score / i64::try_from(self.groups.len()).unwrap_or(1)))
     }
 
     /// Where a folded text matches, in order, without overlaps.
     pub(super) fn places(&self, folded: &str, manner: Manner) -> Vec<Range<usize>> {
-        let text_words: Vec<_> = words(folded).collect();
+        let text = SearchedText::new(folded);
         let mut places: Vec<Range<usize>> =
-            self.groups.iter().flatten().flat_map(|term| term.places(folded, &text_words, manner)).collect();
+            self.groups.iter().flatten().flat_map(|term| term.places(&text, manner)).collect();
         places.sort_by_key(|place| (place.start, std::cmp::Reverse(place.end)));
         let mut end = 0;
         places.retain(|place| {
@@ -175,6 +191,24 @@ mod tests {
             ("cat dog", "a dog", None),
         ] {
             assert_eq!(occurs(typed, text), expected, "{typed} in {text}");
+        }
+    }
+
+    #[test]
+    fn a_single_word_is_found_where_the_words_of_the_text_have_it() {
+        let text = "aaa aa, xaa aax gpt模型aa aa模型 ガアガア アガ aa_aa नमस्ते नम aa";
+        for (typed, expected) in [
+            ("aa", vec!["aa", "aa", "aa", "aa", "aa", "aa"]),
+            ("aa*", vec!["aaa", "aa", "aax", "aa", "aa", "aa", "aa", "aa"]),
+            ("gpt", vec!["gpt"]),
+            ("pt", vec![]),
+            ("नम", vec!["नम"]),
+            ("नम*", vec!["नमस्ते", "नम"]),
+            ("ガア", vec!["ガア", "ガア"]),
+            ("型", vec!["型", "型"]),
+        ] {
+            let places = Wanted::parse(typed).unwrap().places(text, Manner::Words);
+            assert_eq!(places.into_iter().map(|place| &text[place]).collect::<Vec<_>>(), expected, "{typed}");
         }
     }
 

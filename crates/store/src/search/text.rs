@@ -1,9 +1,26 @@
 //! The searchable text of a message: text, refusals, and tool calls with their arguments.
 
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
+
+/// A message whose content is one text. Most are.
+#[derive(Deserialize)]
+struct PlainMessage<'a> {
+    #[serde(borrow)]
+    content: Option<Cow<'a, str>>,
+    refusal: Option<IgnoredAny>,
+    tool_calls: Option<IgnoredAny>,
+}
 
 /// The text of a message, each part on its own line. Images, audio and files have none.
 pub fn text_of(payload: &str) -> String {
+    if let Ok(PlainMessage { content: Some(content), refusal: None, tool_calls: None }) = serde_json::from_str(payload)
+    {
+        return content.into_owned();
+    }
     let Ok(message) = serde_json::from_str::<Value>(payload) else { return String::new() };
     let mut text = String::new();
     let mut add = |part: &Value| {
@@ -48,6 +65,11 @@ mod tests {
                 "weather\n{\"city\":\"Oslo\"}",
             ),
             (r#"{"role":"assistant","content":null,"refusal":"no"}"#, "no"),
+            (r#"{"role":"assistant","content":"but","refusal":"no"}"#, "but\nno"),
+            (r#"{"role":"assistant","content":"a\n\"b\"","refusal":null,"tool_calls":null}"#, "a\n\"b\""),
+            (r#"{"role":"user","content":"one","content":"two"}"#, "two"),
+            (r#"{"role":"user","content":"","extra":{"content":"x"}}"#, ""),
+            (r#"{"role":"user","content":7}"#, ""),
             ("not json", ""),
         ] {
             assert_eq!(text_of(payload), text, "{payload}");

@@ -15,7 +15,7 @@ use crate::bench::options::Options;
 use crate::bench::testbed::{Testbed, database_bytes};
 
 /// The version of the generated content. Raise it when the same size would give other content.
-const FORM: u32 = 3;
+const FORM: u32 = 4;
 /// The file beside the database that describes the store.
 const ABOUT: &str = "about.json";
 /// With this context window, nothing is compacted automatically while the store is made.

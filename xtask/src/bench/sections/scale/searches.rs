@@ -21,9 +21,10 @@ const QUERIES: u64 = 10;
 /// Measures every kind of query.
 pub(super) async fn run(large_store: &LargeStore, client: &mut Client<'_>, options: &Options) -> io::Result<()> {
     let rare = (large_store.description.messages / RARE / 2).max(1);
-    let kinds: [(&str, &dyn Fn(u64) -> String); 8] = [
+    let kinds: [(&str, &dyn Fn(u64) -> String); 9] = [
         (RARE_WORD, &|number| words::rare(1 + number % rare)),
         (NUMBERED_WORD, &|number| words::topic(120 + number)),
+        ("a part of several such words", &|number| words::topic(11 + number)[1..].to_owned()),
         ("a common word", &word),
         ("two common words", &|number| format!("{} {}", word(number), word(number + 20))),
         ("a phrase", &|number| format!("\"{} {}\"", word(number), word(0))),

@@ -14,8 +14,10 @@ const RUNNING: usize = 2 << 20;
 const OTHER_SCRIPT: u64 = 32;
 /// One of this many messages has a word that hardly any other message has.
 pub(super) const RARE: u64 = 20_000;
-/// One of this many messages has a topic: a word that ends with a number of its own.
-const TOPICS: u64 = 100;
+/// One of this many messages names a topic, so that nearly every conversation of ten messages does.
+const WITH_TOPIC: u64 = 10;
+/// How many topics there are. They differ in the number at their end.
+const TOPICS: u64 = 1_000;
 
 const SHORTEST: f64 = 60.0;
 /// The longest message is this many times longer than the shortest.
@@ -54,7 +56,7 @@ impl Language {
         let text = cut(&self.running, self.random.below(self.running.len() as u64) as usize, length);
         match self.told % RARE {
             0 => format!("{} {text}", rare(self.told / RARE)),
-            _ if self.told % TOPICS == 1 => format!("{} {text}", topic(self.told / TOPICS)),
+            _ if self.told % WITH_TOPIC == 1 => format!("{} {text}", topic(self.told / WITH_TOPIC % TOPICS)),
             _ => text.to_owned(),
         }
     }
@@ -130,7 +132,8 @@ mod tests {
         assert!(said.iter().all(|text| (30..1_600).contains(&text.len())), "{:?}", said.iter().map(String::len).max());
         assert!(!said.iter().any(|text| text.contains(['"', '\\', '\n'])));
         assert_eq!(said.iter().filter(|text| text.starts_with(&rare(1))).count(), 1);
-        assert!((180..=200).contains(&said.iter().filter(|text| text.starts_with("topic")).count()));
+        assert!((1_900..=2_000).contains(&said.iter().filter(|text| text.starts_with("topic")).count()));
+        assert!((1..=2).contains(&said.iter().filter(|text| text.starts_with("topic123 ")).count()));
     }
 
     #[test]
