@@ -3,6 +3,8 @@
 //! A block quotes conversations and facts. If one of them is deleted, the whole block goes, because only the last
 //! turn's block is ever shown.
 
+use std::fmt::{Display, Write as _};
+
 use herma_model::{ConversationId, Recall, RecallStatus, SessionKey, TenantId, Timestamp, TurnId};
 use herma_store::Lease;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -60,10 +62,14 @@ fn was_recorded(connection: &Connection, lease: Lease) -> StoreResult<bool> {
 
 /// The ids of what a block quotes.
 fn sources(recall: &Recall) -> String {
-    let conversations = recall.conversations.iter().map(ToString::to_string);
-    let memories = recall.memories.iter().map(ToString::to_string);
-    let derived = recall.derived.then(|| DERIVED.to_owned());
-    conversations.chain(memories).chain(derived).collect::<Vec<_>>().join(" ")
+    let mut sources = String::with_capacity(40 * (recall.conversations.len() + recall.memories.len()));
+    let conversations = recall.conversations.iter().map(|id| id as &dyn Display);
+    let memories = recall.memories.iter().map(|id| id as &dyn Display);
+    let derived = recall.derived.then_some(&DERIVED as &dyn Display);
+    for (nth, source) in conversations.chain(memories).chain(derived).enumerate() {
+        let _ = write!(sources, "{}{source}", if nth > 0 { " " } else { "" });
+    }
+    sources
 }
 
 /// What memory did for a turn. `None` if no session key was in force.
