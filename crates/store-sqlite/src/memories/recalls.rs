@@ -41,13 +41,14 @@ pub(crate) fn write(connection: &Connection, lease: Lease, recall: &Recall, now:
     if recall.recorded { readings::note(connection, lease, now) } else { Ok(()) }
 }
 
-/// Notes that what a restored turn says must not be recalled.
-pub(crate) fn write_unrecorded(connection: &Connection, conversation: i64, turn: i64) -> StoreResult<()> {
+/// Notes whether what a restored turn says may be recalled.
+pub(crate) fn write_restored(connection: &Connection, conversation: i64, turn: i64, recorded: bool) -> StoreResult<()> {
+    let status = if recorded { RecallStatus::Nothing } else { RecallStatus::Off };
     connection
         .prepare_cached(
-            "INSERT OR REPLACE INTO recalls (turn_pk, conversation_pk, status, recorded) VALUES (?1, ?2, 'off', 0)",
+            "INSERT OR REPLACE INTO recalls (turn_pk, conversation_pk, status, recorded) VALUES (?1, ?2, ?3, ?4)",
         )
-        .and_then(|mut insert| insert.execute([turn, conversation]))
+        .and_then(|mut insert| insert.execute(params![turn, conversation, status.as_str(), recorded]))
         .map(drop)
         .translated()
 }
