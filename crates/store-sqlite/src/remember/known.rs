@@ -13,8 +13,8 @@ use crate::memories::StoredMemory;
 
 /// How long a list of messages is used if the index has not grown. Messages that are indexed again do not make it grow.
 const FRESH: Duration = Duration::from_secs(1);
-/// The same if the index has grown. An index that is written all the time must not make every recall read. What was
-/// said is indexed after a second, and recalled half a second later.
+/// The same for a full list if the index has grown. An index that is written all the time must not make every recall
+/// read. What was said is indexed after a second, and recalled half a second later.
 const FRESH_ENOUGH: Duration = Duration::from_millis(500);
 /// How long a list that is not fresh may be used while another recall reads it again.
 const USABLE: Duration = Duration::from_millis(1500);
@@ -52,7 +52,12 @@ impl SaidList {
 
     /// Whether it need not be read again.
     fn is_fresh(&self, indexed: i64, now: Instant) -> bool {
-        let limit = if self.indexed == indexed { FRESH } else { FRESH_ENOUGH };
+        let limit = match (self.indexed == indexed, self.is_cut) {
+            (true, _) => FRESH,
+            (false, true) => FRESH_ENOUGH,
+            // A short list is soon read, and what is new may be all that there is.
+            (false, false) => return false,
+        };
         now.duration_since(self.read_at) < limit
     }
 
