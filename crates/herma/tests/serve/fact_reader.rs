@@ -149,6 +149,7 @@ async fn a_reading_counts_in_the_cost_and_the_budget_of_its_conversation() {
     assert_eq!(row["cost"], 1100.0, "{row}");
     let tokens = |usage: &str| row[usage]["total_tokens"].as_u64().expect("a number");
     assert_eq!(tokens("usage_tree"), tokens("usage") + 1000);
+    gateway.client().post_json("/api/sessions/first/reopen", &json!({})).await.expect(200);
     let client = gateway.client().header(SESSION_KEY, "ann").header(SESSION_ID, "first");
     let refused = client.post_json(CHAT, &chat(&[user("And my cat?")])).await;
     assert_eq!(error(&refused, 400)["code"], "budget_exceeded");
@@ -167,7 +168,8 @@ async fn of_two_processes_on_one_store_one_reads_a_conversation() {
     gateway.upstream.otherwise(|request| match read_by_model(request) {
         None => Reply::Echo,
         Some(read) => {
-            let number = read.split("number ").nth(1).and_then(|rest| rest.get(..2)).unwrap_or_default().to_owned();
+            let number =
+                read.split("I have dog number ").nth(1).and_then(|rest| rest.get(..2)).unwrap_or_default().to_owned();
             Reply::text(format!("Facts:\n- Ann has dog number {number}"))
         }
     });
@@ -187,7 +189,7 @@ async fn of_two_processes_on_one_store_one_reads_a_conversation() {
     waited.await.expect("a fact of each conversation");
     let read = readings(&gateway);
     for nth in 0..CONVERSATIONS {
-        let times = read.iter().filter(|read| read.contains(&format!("number {nth:02}."))).count();
+        let times = read.iter().filter(|read| read.contains(&format!("I have dog number {nth:02}."))).count();
         assert_eq!(times, 1, "{nth}: {read:?}");
     }
     assert_eq!(facts(&gateway).await.len(), CONVERSATIONS);
