@@ -1,6 +1,6 @@
 //! The block of recalled text that a model is shown.
 
-use std::fmt::Write as _;
+use std::borrow::Cow;
 
 use herma_model::Timestamp;
 
@@ -15,6 +15,8 @@ const FACTS: &str = "Facts:";
 const SAID: &str = "Said before:";
 /// Tokens of the four lines above.
 const FRAME: usize = 30;
+/// About the length of a block.
+const USUAL_BYTES: usize = 3 * 1024;
 
 /// A block, and which of the recollections it has.
 pub(crate) struct Block {
@@ -28,44 +30,59 @@ pub(crate) fn block(recollections: Vec<Recollection>, budget: usize) -> Option<B
     let room = budget.checked_sub(FRAME)?;
     let (facts, mut said): (Vec<_>, Vec<_>) = recollections.into_iter().partition(|one| one.speaker.is_none());
     said.sort_by_key(|one| one.speaker != Some(Speaker::User));
-    let mut left = if said.is_empty() { room } else { room / 2 };
-    let facts = fitting(facts, &mut left);
-    let mut left = room - facts.iter().map(|(line, _)| tokens(line)).sum::<usize>();
-    let said = fitting(said, &mut left);
-    if facts.is_empty() && said.is_empty() {
-        return None;
-    }
-    let mut text = format!("{BEGIN}\n");
-    for (heading, lines) in [(FACTS, &facts), (SAID, &said)] {
-        if !lines.is_empty() {
-            let _ = writeln!(text, "{heading}");
-            lines.iter().for_each(|(line, _)| text.push_str(line));
-        }
-    }
+    let room_of_facts = if said.is_empty() { room } else { room / 2 };
+    let mut lines = Lines { text: String::with_capacity(USUAL_BYTES), ..Lines::default() };
+    lines.text.push_str(BEGIN);
+    lines.text.push('\n');
+    let taken = lines.add(FACTS, facts, room_of_facts);
+    lines.add(SAID, said, room - taken);
+    let Lines { mut text, used, .. } = lines;
     text.push_str(END);
-    Some(Block { text, used: facts.into_iter().chain(said).map(|(_, one)| one).collect() })
+    (!used.is_empty()).then_some(Block { text, used })
 }
 
-/// The lines that fit. A line that does not fit is left out, and a shorter one may follow.
-fn fitting(recollections: Vec<Recollection>, left: &mut usize) -> Vec<(String, Recollection)> {
-    let mut lines = Vec::new();
-    let mut days = Days::default();
-    for recollection in recollections {
-        let line = line(&recollection, days.of(recollection.at));
-        if let Some(rest) = left.checked_sub(tokens(&line)) {
-            *left = rest;
-            lines.push((line, recollection));
+/// The lines of a block, and which recollections they have.
+#[derive(Default)]
+struct Lines {
+    text: String,
+    used: Vec<Recollection>,
+    days: Days,
+}
+
+impl Lines {
+    /// Adds the lines that fit below a heading, and returns their tokens. A line that does not fit is left out, and a
+    /// shorter one may follow. Without a line there is no heading.
+    fn add(&mut self, heading: &str, recollections: Vec<Recollection>, room: usize) -> usize {
+        let (before, count, mut taken) = (self.text.len(), self.used.len(), 0);
+        self.text.push_str(heading);
+        self.text.push('\n');
+        for recollection in recollections {
+            let begin = self.text.len();
+            self.write(&recollection);
+            let tokens = tokens(&self.text[begin..]);
+            if taken + tokens > room {
+                self.text.truncate(begin);
+                continue;
+            }
+            taken += tokens;
+            self.used.push(recollection);
         }
+        if self.used.len() == count {
+            self.text.truncate(before);
+        }
+        taken
     }
-    lines
-}
 
-fn line(recollection: &Recollection, day: &str) -> String {
-    let text = harmless(&recollection.text);
-    match recollection.speaker {
-        None => format!("- {day}: {text}\n"),
-        Some(Speaker::User) => format!("- {day}, the user: {text}\n"),
-        Some(Speaker::Assistant) => format!("- {day}, the assistant: {text}\n"),
+    fn write(&mut self, recollection: &Recollection) {
+        self.text.push_str("- ");
+        self.text.push_str(self.days.of(recollection.at));
+        self.text.push_str(match recollection.speaker {
+            None => ": ",
+            Some(Speaker::User) => ", the user: ",
+            Some(Speaker::Assistant) => ", the assistant: ",
+        });
+        self.text.push_str(&harmless(&recollection.text));
+        self.text.push('\n');
     }
 }
 
@@ -90,10 +107,13 @@ impl Days {
 }
 
 /// The text on one line, without anything that looks like the first or the last line of a block.
-fn harmless(text: &str) -> String {
+fn harmless(text: &str) -> Cow<'_, str> {
+    if is_plain(text) {
+        return Cow::Borrowed(text);
+    }
     let mut line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if !line.contains('[') {
-        return line;
+        return Cow::Owned(line);
     }
     for marker in [BEGIN, END] {
         // Without its bracket, in any case. Both markers are ASCII, so places in the lower-case copy are places here.
@@ -103,11 +123,26 @@ fn harmless(text: &str) -> String {
             line.replace_range(end..=end, ")");
         }
     }
-    line
+    Cow::Owned(line)
+}
+
+/// Whether a text is one line of ASCII, with single spaces between words and without `[`. Most texts are, and need no
+/// change.
+fn is_plain(text: &str) -> bool {
+    let mut before = b' ';
+    let is_fine = |byte| {
+        let is_fine = matches!(byte, b'!'..=b'Z' | b'\\'..=b'~') || (byte == b' ' && before != b' ');
+        before = byte;
+        is_fine
+    };
+    text.bytes().all(is_fine) && !text.ends_with(' ')
 }
 
 /// Estimates tokens, rather too high: a quarter of the ASCII letters, and every other letter.
 fn tokens(line: &str) -> usize {
+    if line.is_ascii() {
+        return line.len().div_ceil(4) + 1;
+    }
     let ascii = line.bytes().filter(u8::is_ascii).count();
     let others = line.chars().filter(|letter| !letter.is_ascii()).count();
     ascii.div_ceil(4) + others + 1
@@ -119,7 +154,7 @@ mod tests {
 
     fn recollection(speaker: Option<Speaker>, text: &str) -> Recollection {
         let at = Timestamp(1_790_000_000_000);
-        Recollection { speaker, text: text.to_owned(), at, conversation: None, memory: None }
+        Recollection { speaker, text: text.into(), at, conversation: None, memory: None }
     }
 
     #[test]
@@ -160,6 +195,24 @@ mod tests {
         let facts = vec![recollection(None, &"fact ".repeat(20)); 50];
         let said = vec![recollection(Some(Speaker::User), "hello")];
         assert!(block([facts, said].concat(), 400).unwrap().text.contains("hello"), "facts leave half of the budget");
+    }
+
+    #[test]
+    fn plain_text_is_written_as_any_other() {
+        for (text, line) in [
+            ("a b", "a b"),
+            (" a  b\n", "a b"),
+            ("a\tb", "a b"),
+            ("é b", "é b"),
+            ("[a] \\ ~", "[a] \\ ~"),
+            ("a\u{2003}b ", "a b"),
+            ("", ""),
+        ] {
+            assert_eq!(harmless(text), line, "{text:?}");
+        }
+        assert!(
+            is_plain("Ann's dog: \"Bello\" (3) ~ a\\b") && !is_plain("a [b") && !is_plain("a ") && !is_plain("a  b")
+        );
     }
 
     #[test]

@@ -52,7 +52,7 @@ impl MemoryProvider for Builtin {
         let remembered = self.store.remember(query).await?;
         let facts = remembered.facts.into_iter().map(|fact| Recollection {
             speaker: None,
-            text: fact.text.to_string(),
+            text: fact.text,
             at: fact.updated_at,
             conversation: fact.conversation,
             memory: Some(fact.id),
@@ -71,9 +71,10 @@ fn recollection(passage: &Passage, question: &str, asked: &[String]) -> Option<R
     if folded == question {
         return None;
     }
+    let quoted = words::excerpt(text, &folded, asked)?;
     Some(Recollection {
         speaker: Some(passage.role.into()),
-        text: words::excerpt(text, &folded, asked)?,
+        text: if *quoted == *passage.text { Arc::clone(&passage.text) } else { Arc::from(quoted) },
         at: passage.created_at,
         conversation: Some(passage.conversation),
         memory: None,

@@ -1,5 +1,7 @@
 //! The port of memory providers.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use herma_model::{ConversationId, MemoryId, MessageId, Role, SessionKey, TenantId, Timestamp};
 use herma_store::{MemoryVersion, Shown};
@@ -28,7 +30,7 @@ pub struct Recollection {
     /// Whose words they are. `None` if it is a fact.
     pub speaker: Option<Speaker>,
     /// The text. It may have any number of lines.
-    pub text: String,
+    pub text: Arc<str>,
     /// When it was said or learnt.
     pub at: Timestamp,
     /// The conversation that it quotes, if it is one of Herma's.

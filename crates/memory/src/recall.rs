@@ -96,7 +96,7 @@ mod tests {
         async fn recall(&self, _: &RecallRequest) -> Result<Vec<Recollection>, MemoryError> {
             let said = |text: String| Recollection {
                 speaker: Some(Speaker::User),
-                text,
+                text: Arc::from(text),
                 at: Timestamp(0),
                 conversation: Some(ConversationId::from_uuid(Uuid::nil())),
                 memory: None,

@@ -1,5 +1,7 @@
 //! Which words of a text are looked for, and which part of a found text is quoted.
 
+use std::borrow::Cow;
+
 use herma_store::search::{fold, words};
 
 /// How many words are looked for. Each costs a look-up.
@@ -32,40 +34,53 @@ const COMMON: &[&str] = &[
 /// without spaces, pairs of letters.
 pub(crate) fn asked_words(text: &str) -> Vec<String> {
     let folded = fold(beginning(text, MOST_TEXT));
-    let mut found: Vec<String> = Vec::new();
-    let mut pairs: Vec<String> = Vec::new();
+    let mut found: Vec<(usize, &str)> = Vec::new();
+    let mut pairs: Vec<&str> = Vec::new();
     for word in words(&folded) {
         if word.cjk {
-            let letters: Vec<char> = word.text.chars().collect();
-            let says_something = |pair: &&[char]| !pair.iter().all(|letter| is_hiragana(*letter));
-            pairs.extend(letters.windows(2).filter(says_something).map(|pair| pair.iter().collect::<String>()));
-        } else if word.text.chars().count() > 2 && COMMON.binary_search(&word.text).is_err() {
-            found.push(word.text.to_owned());
+            pairs.extend(pairs_of(word.text).filter(|pair| !pair.chars().all(is_hiragana)));
+            continue;
+        }
+        let length = word.text.chars().count();
+        if length > 2 && COMMON.binary_search(&word.text).is_err() {
+            found.push((length, word.text));
         }
     }
-    found.sort_by_key(|word| std::cmp::Reverse(word.chars().count()));
-    found.extend(pairs);
-    let mut known = std::collections::HashSet::new();
-    found.retain(|word| known.insert(word.clone()));
-    found.truncate(MOST_WORDS);
-    found
+    // The sort is stable, so earlier words stay before later ones of the same length.
+    found.sort_by_key(|(length, _)| std::cmp::Reverse(*length));
+    let mut asked: Vec<String> = Vec::with_capacity(MOST_WORDS);
+    for word in found.into_iter().map(|(_, word)| word).chain(pairs) {
+        if asked.len() == MOST_WORDS {
+            break;
+        }
+        if !asked.iter().any(|known| known == word) {
+            asked.push(word.to_owned());
+        }
+    }
+    asked
+}
+
+/// Each letter of a word with the next one.
+fn pairs_of(word: &str) -> impl Iterator<Item = &str> {
+    let ends = word.char_indices().map(|(at, letter)| at + letter.len_utf8()).skip(1);
+    word.char_indices().zip(ends).map(|((from, _), to)| &word[from..to])
 }
 
 const fn is_hiragana(letter: char) -> bool {
     matches!(letter, '\u{3040}'..='\u{309f}')
 }
 
-/// The part of a text that has the first of the words. `None` if it has none of them.
-pub(crate) fn excerpt(text: &str, folded: &str, asked: &[String]) -> Option<String> {
-    let at = asked.iter().filter_map(|word| folded.find(stem(word))).min()?;
-    if text.chars().count() <= MOST_QUOTED {
-        return Some(text.to_owned());
+/// The part of a text that has the first of the words: all of it, unless it is long. `None` if it has none of them.
+pub(crate) fn excerpt<'a>(text: &'a str, folded: &str, asked: &[String]) -> Option<Cow<'a, str>> {
+    if text.len() <= MOST_QUOTED || text.chars().count() <= MOST_QUOTED {
+        return asked.iter().any(|word| folded.contains(stem(word))).then_some(Cow::Borrowed(text));
     }
+    let at = asked.iter().filter_map(|word| folded.find(stem(word))).min()?;
     // Folding keeps the order of the letters, so the place in the folded text is about the place in the text.
     let skipped = folded[..at].chars().count().saturating_sub(BEFORE_WORD);
     let cut: String = text.chars().skip(skipped).take(MOST_QUOTED).collect();
     let (from, to) = (if skipped > 0 { "…" } else { "" }, "…");
-    Some(format!("{from}{}{to}", cut.trim()))
+    Some(Cow::Owned(format!("{from}{}{to}", cut.trim())))
 }
 
 /// The part of a word that its singular and its plural share.
@@ -91,7 +106,9 @@ mod tests {
         assert_eq!(asked_words("What is my dog called?"), ["called", "dog"]);
         assert_eq!(asked_words("and the was"), Vec::<String>::new());
         assert_eq!(asked_words("Wie heißt mein Hund?"), ["heißt", "hund"]);
-        assert_eq!(asked_words("私の犬の名前は").first().map(String::as_str), Some("私の"));
+        assert_eq!(asked_words("私の犬の名前は"), ["私の", "の犬", "犬の", "の名", "名前"]);
+        assert_eq!(asked_words("犬犬犬 犬 そのため"), ["犬犬"]);
+        assert_eq!(asked_words("Bello and Bello, or bello"), ["bello"]);
         assert_eq!(asked_words(&"lighthouse keeper ".repeat(9_000)), ["lighthouse", "keeper"]);
         assert_eq!(asked_words("one two three four five sixth seventh eighth ninth tenth").len(), MOST_WORDS);
     }
@@ -99,7 +116,8 @@ mod tests {
     #[test]
     fn a_long_text_is_quoted_where_it_has_the_word() {
         let long = format!("{} The keeper is Ann. {}", "sea ".repeat(500), "wind ".repeat(500));
-        let excerpt = |text: &str, word: &str| excerpt(text, &fold(text), &[word.to_owned()]);
+        let excerpt =
+            |text: &str, word: &str| excerpt(text, &fold(text), &[word.to_owned()]).map(std::borrow::Cow::into_owned);
         let quoted = excerpt(&long, "keepers").unwrap();
         assert!(quoted.contains("The keeper is Ann.") && quoted.chars().count() <= MOST_QUOTED + 2, "{quoted}");
         assert_eq!(excerpt("short keeper", "keeper").as_deref(), Some("short keeper"));

@@ -280,6 +280,9 @@ pub struct CopiedTurn {
     /// Whether what it says must not be recalled in other conversations.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unrecorded: bool,
+    /// Whether it may be recalled though it is of a helper or a background job.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub recorded: bool,
     /// The fields of its request that the response repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub echo: Option<Arc<str>>,

@@ -1,4 +1,4 @@
-//! Facts in long-term memory. Each fact has a row, and its terms in `memory_index`. Both change together.
+//! Facts in long-term memory. Each fact has a row, and its [`words`] have rows. Both change together.
 //!
 //! [`recalls`] are the blocks that turns were shown, [`versions`] say whether a recall may answer from memory, and
 //! [`readings`] are finished conversations that a model is to read for facts.
@@ -6,16 +6,17 @@
 pub(crate) mod readings;
 pub(crate) mod recalls;
 pub(crate) mod versions;
+pub(crate) mod words;
 
 use herma_model::{ConversationId, Memory, MemoryId, MemorySource, SessionKey, TenantId, Timestamp};
-use herma_store::search::fold;
 use herma_store::{MemoryFilter, MemoryPage, NewMemory, Scope};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
 use crate::failure::{StoreResult, Translate};
 use crate::rows;
-use crate::search::terms;
+
+use self::words::WordScope;
 
 /// Columns of [`read`], from `memories m`.
 pub(crate) const MEMORY: &str = "m.pk, m.id, m.session_key, m.text, m.source, m.created_at, m.updated_at,
@@ -69,26 +70,22 @@ pub(crate) fn add(connection: &Connection, new: &NewMemory) -> StoreResult<Memor
         })
         .translated()?;
     let key = connection.last_insert_rowid();
-    index(connection, key, &terms_of(new.tenant, &new.session_key, &new.text))?;
+    words::add(connection, WordScope::of(new.tenant, &new.session_key), key, &new.text)?;
     by_key(connection, key)
 }
 
-/// The fact with the same text about the same key. The index has it, so not all facts are read.
+/// The fact with the same text about the same key. It has the same words, so not all facts are read.
 fn known(connection: &Connection, new: &NewMemory) -> StoreResult<Option<Memory>> {
-    let folded = fold(&new.text);
-    let word = herma_store::search::words(&folded).max_by_key(|word| word.text.len());
-    let Some(word) = word else { return Ok(None) };
-    let letters = if word.cjk { 2 } else { usize::MAX };
-    let word: String = word.text.chars().take(letters).collect();
-    let key = terms::of_key(new.tenant.0, new.session_key.as_str());
+    let Some(word) = words::longest(&new.text) else { return Ok(None) };
+    let scope = WordScope::of(new.tenant, &new.session_key);
     connection
         .prepare_cached(&format!(
-            "SELECT {MEMORY} FROM memory_index i CROSS JOIN memories m ON m.pk = i.rowid
-             WHERE memory_index MATCH ?1 AND m.tenant_pk = ?2 AND m.session_key = ?3 AND m.text = ?4
-             ORDER BY i.rowid DESC LIMIT 1"
+            "SELECT {MEMORY} FROM memory_words w CROSS JOIN memories m ON m.pk = w.memory_pk
+             WHERE w.scope = ?1 AND w.word = ?2 AND m.tenant_pk = ?3 AND m.session_key = ?4 AND m.text = ?5
+             ORDER BY w.memory_pk DESC LIMIT 1"
         ))
         .and_then(|mut select| {
-            let asked = params![terms::under_key(&key, &word, None), new.tenant.0, new.session_key.as_str(), new.text];
+            let asked = params![scope, word, new.tenant.0, new.session_key.as_str(), new.text];
             select.query_row(asked, |row| read(row).map(|stored| stored.memory)).optional()
         })
         .translated()
@@ -157,12 +154,13 @@ pub(crate) fn change(
 ) -> StoreResult<Option<Memory>> {
     let Some(StoredMemory { key, memory }) = find(connection, scope, id)? else { return Ok(None) };
     recalls::drop_quotes(connection, scope.tenant, &memory.session_key, &id.to_string())?;
-    unindex(connection, key, &terms_of(scope.tenant, &memory.session_key, &memory.text))?;
+    let words = WordScope::of(scope.tenant, &memory.session_key);
+    words::remove(connection, words, key, &memory.text)?;
     connection
         .prepare_cached("UPDATE memories SET text = ?2, updated_at = ?3 WHERE pk = ?1")
         .and_then(|mut update| update.execute(params![key, text, now.0]))
         .translated()?;
-    index(connection, key, &terms_of(scope.tenant, &memory.session_key, text))?;
+    words::add(connection, words, key, text)?;
     by_key(connection, key).map(Some)
 }
 
@@ -230,31 +228,10 @@ fn remove_all(
 
 fn remove(connection: &Connection, tenant: TenantId, StoredMemory { key, memory }: &StoredMemory) -> StoreResult<()> {
     recalls::drop_quotes(connection, tenant, &memory.session_key, &memory.id.to_string())?;
-    unindex(connection, *key, &terms_of(tenant, &memory.session_key, &memory.text))?;
+    words::remove(connection, WordScope::of(tenant, &memory.session_key), *key, &memory.text)?;
     connection
         .prepare_cached("DELETE FROM memories WHERE pk = ?1")
         .and_then(|mut delete| delete.execute([key]))
-        .map(drop)
-        .translated()
-}
-
-fn terms_of(tenant: TenantId, session_key: &SessionKey, text: &str) -> String {
-    terms::of_fact(&fold(text), tenant.0, session_key.as_str())
-}
-
-fn index(connection: &Connection, key: i64, terms: &str) -> StoreResult<()> {
-    connection
-        .prepare_cached("INSERT INTO memory_index (rowid, terms) VALUES (?1, ?2)")
-        .and_then(|mut insert| insert.execute(params![key, terms]))
-        .map(drop)
-        .translated()
-}
-
-/// Removes the terms of a fact. FTS5 has to be told exactly what the row said.
-fn unindex(connection: &Connection, key: i64, terms: &str) -> StoreResult<()> {
-    connection
-        .prepare_cached("INSERT INTO memory_index (memory_index, rowid, terms) VALUES ('delete', ?1, ?2)")
-        .and_then(|mut delete| delete.execute(params![key, terms]))
         .map(drop)
         .translated()
 }

@@ -12,6 +12,7 @@ use rusqlite::{Connection, ErrorCode, TransactionBehavior, params};
 use sha2::{Digest, Sha256};
 
 use crate::failure::{StoreResult, Translate, translate};
+use crate::memories::words;
 
 /// Marks a file as Herma's, in SQLite's `application_id`.
 pub(crate) const APPLICATION_ID: i32 = 0x4865_726d;
@@ -20,6 +21,9 @@ struct Migration {
     number: i32,
     sql: &'static str,
 }
+
+/// The step that makes the table of the words of facts. SQL cannot split a text into words, so the rows are added here.
+const MEMORY_WORDS: i32 = 38;
 
 const MIGRATIONS: &[Migration] = &[
     Migration { number: 1, sql: include_str!("../migrations/0001_ground.sql") },
@@ -59,6 +63,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { number: 35, sql: include_str!("../migrations/0035_fewer_pages.sql") },
     Migration { number: 36, sql: include_str!("../migrations/0036_event_numbers.sql") },
     Migration { number: 37, sql: include_str!("../migrations/0037_deliveries.sql") },
+    Migration { number: MEMORY_WORDS, sql: include_str!("../migrations/0038_memory_words.sql") },
 ];
 
 /// The newest schema version that this program knows.
@@ -81,6 +86,9 @@ pub(crate) fn run(connection: &mut Connection) -> StoreResult<()> {
     verify(&transaction)?;
     for migration in MIGRATIONS.iter().filter(|migration| migration.number > current) {
         transaction.execute_batch(migration.sql).map_err(|error| refused(migration, &error))?;
+        if migration.number == MEMORY_WORDS {
+            words::add_all(&transaction)?;
+        }
         transaction
             .execute(
                 "INSERT INTO migrations (number, checksum) VALUES (?1, ?2)",

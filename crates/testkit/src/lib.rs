@@ -26,7 +26,7 @@ pub mod websocket;
 
 pub use gate::Gate;
 pub use hermes::HermesDatabase;
-pub use honcho::{FakeHoncho, HonchoMessage, HonchoRequest, Mood, StoppedHoncho};
+pub use honcho::{FakeHoncho, HonchoConclusion, HonchoMessage, HonchoRequest, Mood, StoppedHoncho};
 pub use http::{Answer, Client, Event, EventStream};
 pub use mcp::McpServer;
 pub use process::{Herma, Launch};

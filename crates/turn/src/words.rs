@@ -121,6 +121,10 @@ pub const ASK_FOR_TITLE: &str = "Write a title for the conversation above that t
 /// Puts recalled text before the words of a message of the context. Other messages keep their bytes.
 pub fn put_before(context: &mut [Payload], message: &Payload, recalled: &str) {
     let Some(place) = context.iter().rposition(|payload| payload == message) else { return };
+    if let Some(json) = put_before_text(message.as_json(), recalled) {
+        context[place] = Payload::from_json(json);
+        return;
+    }
     let Ok(mut value) = serde_json::from_str::<Value>(message.as_json()) else { return };
     value["content"] = match value["content"].take() {
         Value::Array(mut parts) => {
@@ -131,6 +135,23 @@ pub fn put_before(context: &mut [Payload], message: &Payload, recalled: &str) {
         _ => Value::String(recalled.to_owned()),
     };
     context[place] = Payload::from_json(value.to_string());
+}
+
+/// The usual case without parsing: a user message that begins with its role and a text.
+fn put_before_text(message: &str, recalled: &str) -> Option<String> {
+    const BEGIN: &str = r#"{"role":"user","content":""#;
+    let text = message.strip_prefix(BEGIN)?;
+    // A second content would count. Inside a text its quotation marks have backslashes.
+    if text.contains(r#""content":"#) {
+        return None;
+    }
+    let recalled = serde_json::to_string(recalled).ok()?;
+    let recalled = recalled.strip_suffix('"')?.strip_prefix('"')?;
+    let mut json = String::with_capacity(message.len() + recalled.len() + 4);
+    for part in [BEGIN, recalled, r"\n\n", text] {
+        json.push_str(part);
+    }
+    Some(json)
 }
 
 /// Whether a message is a user message.
@@ -158,6 +179,18 @@ mod tests {
         put_before(&mut context, &payload(texts), "[block]");
         assert_eq!(context[0].as_json(), texts, "an equal message before it stays");
         assert_eq!(context[2].as_json(), r#"{"role":"user","content":"[block]\n\nhello","name":"ann"}"#);
+        let quoted = r#"{"role":"user","content":"say \"content\": \"x\"é"}"#;
+        let doubled = r#"{"role":"user","content":"a","content":"b"}"#;
+        let named = r#"{"name":"ann","role":"user","content":"hello"}"#;
+        let empty = r#"{"role":"user","content":null}"#;
+        for message in [texts, quoted, doubled, named, empty] {
+            let mut one = [payload(message)];
+            put_before(&mut one, &payload(message), "a \"b\"\n\u{1}é");
+            let [shown, written] = [one[0].as_json(), message].map(|json| serde_json::from_str::<Value>(json).unwrap());
+            let text = written["content"].as_str().map_or(String::new(), |text| format!("\n\n{text}"));
+            assert_eq!(shown["content"], format!("a \"b\"\n\u{1}é{text}"));
+            assert_eq!((&shown["role"], &shown["name"]), (&written["role"], &written["name"]));
+        }
         put_before(&mut context, &payload(parts), "[block]");
         assert_eq!(
             context[1].as_json(),

@@ -13,7 +13,7 @@ use crate::workspace;
 /// The layers, lowest first. A crate that is not listed here is a finding.
 const LAYERS: [&[&str]; 6] = [
     &["herma-model"],
-    &["herma-wire", "herma-turn", "herma-store", "herma-config"],
+    &["herma-wire", "herma-turn", "herma-store", "herma-config", "herma-outbound"],
     &["herma-store-sqlite", "herma-store-postgres", "herma-upstream", "herma-tools", "herma-memory", "herma-telemetry"],
     &["herma-gateway"],
     &["herma-http", "herma-acp"],

@@ -14,6 +14,7 @@ use herma_turn::facts;
 
 use crate::gateway::Gateway;
 use crate::memory::ProviderSettings;
+use crate::own_call::NoAnswer;
 use crate::spans::{self, Purpose, Traced};
 use crate::{crash, mint};
 
@@ -81,11 +82,16 @@ async fn read(gateway: &Gateway, reading: &Reading) -> Result<ReadingEnd, StoreE
     let span = gateway.settings.tracer.begin(None, SpanKind::Internal, spans::READING);
     let traced = Traced { trace: span.trace(), conversation: Some(conversation), purpose: Purpose::Facts };
     let asked = gateway.whole_answer(model.server, call, &traced, facts::is_far_too_long);
-    let Some(answer) = tokio::time::timeout(LONGEST, asked).await.ok().and_then(Result::ok) else {
-        return Ok(ReadingEnd::Later(wait(reading.failures)));
+    let found = match tokio::time::timeout(LONGEST, asked).await {
+        Ok(Ok(answer)) => {
+            let usage = answer.finish.usage.unwrap_or_default();
+            gateway.count_side_usage(reading.tenant, conversation, &model, usage);
+            facts::judge(answer.content.as_deref().unwrap_or_default())
+        }
+        Ok(Err(NoAnswer::TooLong(_))) => None,
+        Ok(Err(NoAnswer::Failed(_))) | Err(_) => return Ok(ReadingEnd::Later(wait(reading.failures))),
     };
-    gateway.count_side_usage(reading.tenant, conversation, &model, answer.finish.usage.unwrap_or_default());
-    let Some(found) = facts::judge(answer.content.as_deref().unwrap_or_default()) else {
+    let Some(found) = found else {
         let is_given_up = reading.failures + 1 >= MOST_UNUSABLE;
         tracing::warn!(%conversation, model = model.name, is_given_up, "the model's answer has no list of facts");
         return Ok(if is_given_up { ReadingEnd::Read(Vec::new()) } else { ReadingEnd::Later(wait(reading.failures)) });

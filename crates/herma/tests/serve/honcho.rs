@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use herma_gateway::access::{KeyGrant, create_key};
 use herma_store::Store as _;
 use herma_store_sqlite::SqliteStore;
-use herma_testkit::{Client, FakeHoncho, HonchoMessage, Mood, PATIENCE, Reply};
+use herma_testkit::{Client, FakeHoncho, HonchoConclusion, HonchoMessage, Mood, PATIENCE, Reply};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -64,7 +64,7 @@ impl Memory {
     }
 
     /// Asks until an answer is as wanted.
-    async fn until(&self, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn until(&self, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
         let began = Instant::now();
         loop {
             let now = self.gateway.client().get(path).await.expect(200);
@@ -343,6 +343,70 @@ async fn an_erased_key_is_forgotten_by_honcho_and_its_name_leaves_the_files() {
     assert!(left.is_empty(), "{left:?}");
     assert_eq!(memory.say("keykestrel", "four", QUESTION).await, QUESTION);
     memory.gateway.client().delete("/api/session-keys/nobody").await.expect(404);
+}
+
+/// Conclusions about the peer of a message, with ids that begin with `name`.
+fn concluded(told: &HonchoMessage, session: Option<&str>, name: &str, count: usize) -> Vec<HonchoConclusion> {
+    let conclusion = |nth| HonchoConclusion {
+        workspace: told.workspace.clone(),
+        id: format!("{name}-{nth}"),
+        observed: told.peer.clone(),
+        session: session.map(str::to_owned),
+    };
+    (0..count).map(conclusion).collect()
+}
+
+#[tokio::test]
+async fn conclusions_that_may_come_from_an_erased_conversation_are_deleted_one_by_one_past_the_first_pages() {
+    let memory = Memory::start().await;
+    memory.say("ann", "first", "My dog is called Bello.").await;
+    memory.say("ann", "other", "My cat is called Minka.").await;
+    memory.say("bob", "third", "My bird is called Piet.").await;
+    let told = memory.honcho.until_messages(6).await;
+    memory.until_nothing_waits().await;
+    let of = |word: &str| told.iter().find(|one| one.content.contains(word)).expect("a message");
+    let (ann, other, bob) = (of("Bello"), of("Minka"), of("Piet"));
+    // The newest come first, so those to be deleted are on the last pages.
+    memory.honcho.note(concluded(ann, None, "derived", 450));
+    memory.honcho.note(concluded(ann, Some(&ann.session), "first", 3));
+    memory.honcho.note(concluded(ann, Some(&other.session), "other", 510));
+    memory.honcho.note(concluded(bob, None, "bob", 1));
+    let receipt = memory.gateway.client().delete("/api/sessions/first").await.expect(200);
+    memory.until_erased(&receipt).await;
+    let left = memory.honcho.noted();
+    assert!(left.iter().all(|one| one.id.starts_with("other-") || one.id == "bob-0"), "{:?}", left.first());
+    assert_eq!(left.len(), 511);
+    let receipt = memory.gateway.client().delete("/api/session-keys/ann").await.expect(200);
+    memory.until_erased(&receipt).await;
+    assert_eq!(memory.honcho.noted().iter().map(|one| one.id.as_str()).collect::<Vec<_>>(), ["bob-0"]);
+}
+
+#[tokio::test]
+async fn an_erased_key_is_done_when_honchos_worker_has_deleted_all_of_its_sessions() {
+    let memory = Memory::start().await;
+    memory.say("ann", "first", "My dog is called Bello.").await;
+    let told = memory.honcho.until_messages(2).await.swap_remove(0);
+    memory.until_nothing_waits().await;
+    let sessions = format!("/v3/workspaces/{}/sessions", told.workspace);
+    let honcho = Client::new(memory.honcho.base_url());
+    for nth in 0..230 {
+        let session = json!({ "id": format!("older-{nth}"), "peers": { &told.peer: {} } });
+        honcho.post_json(&sessions, &session).await.expect(201);
+    }
+    memory.honcho.delete_later(true);
+    let receipt = memory.gateway.client().delete("/api/session-keys/ann").await.expect(200);
+    let accepted = |health: &Value| health["memory"]["error"]["message"].is_string();
+    let health = memory.until("/health/detailed", accepted).await;
+    let said = health["memory"]["error"]["message"].as_str().expect("text");
+    assert_eq!(said, "Honcho has accepted a deletion, but its worker has not carried it out yet");
+    let path = format!("/api/erasures/{}", receipt["id"].as_str().expect("an id"));
+    assert_ne!(memory.gateway.client().get(&path).await.expect(200)["pending"], 0);
+    memory.honcho.delete_later(false);
+    memory.until_erased(&receipt).await;
+    let deleted = memory.honcho.requests().iter().filter(|one| one.method == "DELETE").count();
+    assert_eq!(deleted, 231, "each session once");
+    let left = honcho.post_json(&format!("{sessions}/list"), &json!({})).await.expect(200);
+    assert_eq!(left["total"], 0, "{left}");
 }
 
 #[tokio::test]

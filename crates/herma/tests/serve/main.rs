@@ -14,6 +14,7 @@ mod fact_reader;
 mod health;
 mod home;
 mod honcho;
+mod honcho_over_tls;
 mod honcho_wire;
 mod import;
 mod isolation;

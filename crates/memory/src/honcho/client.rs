@@ -3,13 +3,11 @@
 //! Its errors never say what was sent or answered, because both may be a person's words, nor the key.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Method, Response, StatusCode};
-use rustls::crypto::{CryptoProvider, ring};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::OnceCell;
@@ -175,50 +173,28 @@ impl HonchoClient {
     async fn client(&self) -> Result<&Client, HonchoError> {
         self.client
             .get_or_try_init(|| async {
-                let is_secure = self.base_url.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https:"));
-                let key = self.api_key.clone();
-                // Reading the machine's certificates takes a while.
-                let made = tokio::task::spawn_blocking(move || client(is_secure, key.as_ref())).await;
-                made.map_err(|error| error.to_string()).flatten().map_err(HonchoError::NoClient)
+                let headers = self.headers()?;
+                let made = herma_outbound::client(&self.base_url, |builder| {
+                    // Another host would be shown the key and what was said.
+                    let builder = builder.redirect(Policy::none());
+                    builder.default_headers(headers).connect_timeout(CONNECT_TIMEOUT)
+                });
+                made.await.map_err(HonchoError::NoClient)
             })
             .await
     }
-}
 
-fn client(is_secure: bool, key: Option<&ApiKey>) -> Result<Client, String> {
-    let mut headers = HeaderMap::new();
-    if let Some(key) = key {
-        let mut value = HeaderValue::try_from(format!("Bearer {}", key.0))
-            .map_err(|_| "`memory.api_key` has characters that no HTTP header can have".to_owned())?;
-        value.set_sensitive(true);
-        headers.insert(AUTHORIZATION, value);
-    }
-    let builder = Client::builder()
-        .user_agent(concat!("herma/", env!("CARGO_PKG_VERSION")))
-        .default_headers(headers)
-        .connect_timeout(CONNECT_TIMEOUT)
-        // Another host would be shown the key and what was said.
-        .redirect(Policy::none())
-        .retry(reqwest::retry::never())
-        .referer(false)
-        .tcp_nodelay(true)
-        .no_proxy();
-    let builder = if is_secure {
-        if CryptoProvider::get_default().is_none() {
-            // Fails only when another thread was quicker, which serves as well.
-            drop(ring::default_provider().install_default());
+    fn headers(&self) -> Result<HeaderMap, HonchoError> {
+        let mut headers = HeaderMap::new();
+        if let Some(ApiKey(key)) = &self.api_key {
+            let mut value = HeaderValue::try_from(format!("Bearer {key}")).map_err(|_| {
+                HonchoError::NoClient("`memory.api_key` has characters that no HTTP header can have".to_owned())
+            })?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
         }
-        builder.tls_backend_rustls()
-    } else {
-        // Without TLS the certificates of the machine need not be read.
-        let tls = rustls::ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| error.to_string())?
-            .with_root_certificates(rustls::RootCertStore::empty())
-            .with_no_client_auth();
-        builder.tls_backend_preconfigured(tls)
-    };
-    builder.build().map_err(|error| error.without_url().to_string())
+        Ok(headers)
+    }
 }
 
 /// The whole body, if it is not too large.
@@ -237,6 +213,8 @@ async fn body(mut response: Response) -> Result<Vec<u8>, HonchoError> {
 fn unreachable(error: &reqwest::Error) -> HonchoError {
     HonchoError::Unreachable(if error.is_timeout() {
         "it did not answer in time"
+    } else if herma_outbound::is_untrusted(error) {
+        "its certificate is not trusted; SSL_CERT_FILE can name a file with the certificates that you trust"
     } else if error.is_connect() {
         "no connection"
     } else {

@@ -1,6 +1,7 @@
 //! What is asked before a turn: the person's messages that fit, and what Honcho concluded about the person.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use herma_model::{ConversationId, MessageId, Seq, Timestamp};
 use herma_store::ErasedNotDelivered;
@@ -129,7 +130,7 @@ fn conclusion(line: &str) -> Option<Recollection> {
     let (at, text) = dated.unwrap_or_else(|| (now(), line));
     (!text.trim().is_empty()).then(|| Recollection {
         speaker: None,
-        text: text.trim().to_owned(),
+        text: Arc::from(text.trim()),
         at,
         conversation: None,
         memory: None,
@@ -167,9 +168,10 @@ fn is_news(found: &FoundMessage, names: &Names, erased: &ErasedNotDelivered, req
 
 fn recollection(found: FoundMessage, names: &Names, asked: &[String]) -> Recollection {
     let is_assistant = found.peer_id == names.assistant;
+    let quoted = words::excerpt(&found.content, &fold(&found.content), asked);
     Recollection {
         speaker: Some(if is_assistant { Speaker::Assistant } else { Speaker::User }),
-        text: words::excerpt(&found.content, &fold(&found.content), asked).unwrap_or_else(|| beginning(&found.content)),
+        text: Arc::from(quoted.unwrap_or_else(|| beginning(&found.content).into())),
         at: found.created_at,
         conversation: found.metadata.herma.map(|origin| origin.conversation),
         memory: None,
@@ -198,7 +200,7 @@ mod tests {
                               ## Deductive Observations\n\n[2026-11-17 09:00:00] Ann likes animals\n\
                               \x20  Premises:\n\x20  - Ann has a dog\n\n- a line without a date\n";
         let found: Vec<_> = representation.lines().filter_map(conclusion).collect();
-        let texts: Vec<_> = found.iter().map(|one| one.text.as_str()).collect();
+        let texts: Vec<_> = found.iter().map(|one| &*one.text).collect();
         assert_eq!(texts, ["Ann has a dog", "Ann likes animals", "a line without a date"]);
         assert_eq!(found[0].at.to_string(), "2026-11-18T10:00:00.000Z");
         assert!(found.iter().all(Recollection::is_derived));

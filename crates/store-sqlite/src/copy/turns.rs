@@ -18,7 +18,9 @@ const TURN: &str = "t.pk, t.id, s.id, t.api, t.state, t.attempt, t.resolution, t
      t.last_seq, t.model, t.finish_reason, t.input_tokens, t.output_tokens, t.cached_tokens, t.reasoning_tokens, \
      t.failure_code, t.failure_message, t.upstream_status, t.stop_kind, t.kept, t.visible_while_queued, t.cut_off, \
      t.echo, t.record, t.created_at, t.ended_at, c.next_seq, t.cache_write_tokens, t.attempt_of, \
-     EXISTS (SELECT 1 FROM recalls r WHERE r.turn_pk = t.pk AND r.recorded = 0)";
+     EXISTS (SELECT 1 FROM recalls r WHERE r.turn_pk = t.pk AND r.recorded = 0), \
+     c.origin_kind <> 'main' AND c.origin_kind <> 'branch' \
+     AND EXISTS (SELECT 1 FROM recalls r WHERE r.turn_pk = t.pk AND r.recorded = 1)";
 
 /// The failure of a turn that runs during the export.
 const RUNNING: &str = "it was running when the conversation was exported";
@@ -91,6 +93,7 @@ fn turn(row: &Row<'_>) -> rusqlite::Result<(i64, CopiedTurn)> {
         visible_while_queued: row.get(22)?,
         cut_off: row.get(23)?,
         unrecorded: row.get(31)?,
+        recorded: row.get(32)?,
         echo: rows::optional_text(row, 24)?,
         record: rows::optional_text(row, 25)?,
         waiting: Vec::new(),

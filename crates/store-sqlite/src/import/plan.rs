@@ -194,6 +194,7 @@ impl Layout<'_> {
             visible_while_queued: false,
             cut_off: false,
             unrecorded: false,
+            recorded: false,
             echo: None,
             record: None,
             waiting: Vec::new(),

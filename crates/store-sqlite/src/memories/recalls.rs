@@ -3,6 +3,8 @@
 //! A block quotes conversations and facts. If one of them is deleted, the whole block goes, because only the last
 //! turn's block is ever shown.
 
+use std::fmt::{Display, Write as _};
+
 use herma_model::{ConversationId, Recall, RecallStatus, SessionKey, TenantId, Timestamp, TurnId};
 use herma_store::Lease;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -39,13 +41,14 @@ pub(crate) fn write(connection: &Connection, lease: Lease, recall: &Recall, now:
     if recall.recorded { readings::note(connection, lease, now) } else { Ok(()) }
 }
 
-/// Notes that what a restored turn says must not be recalled.
-pub(crate) fn write_unrecorded(connection: &Connection, conversation: i64, turn: i64) -> StoreResult<()> {
+/// Notes whether what a restored turn says may be recalled.
+pub(crate) fn write_restored(connection: &Connection, conversation: i64, turn: i64, recorded: bool) -> StoreResult<()> {
+    let status = if recorded { RecallStatus::Nothing } else { RecallStatus::Off };
     connection
         .prepare_cached(
-            "INSERT OR REPLACE INTO recalls (turn_pk, conversation_pk, status, recorded) VALUES (?1, ?2, 'off', 0)",
+            "INSERT OR REPLACE INTO recalls (turn_pk, conversation_pk, status, recorded) VALUES (?1, ?2, ?3, ?4)",
         )
-        .and_then(|mut insert| insert.execute([turn, conversation]))
+        .and_then(|mut insert| insert.execute(params![turn, conversation, status.as_str(), recorded]))
         .map(drop)
         .translated()
 }
@@ -60,10 +63,14 @@ fn was_recorded(connection: &Connection, lease: Lease) -> StoreResult<bool> {
 
 /// The ids of what a block quotes.
 fn sources(recall: &Recall) -> String {
-    let conversations = recall.conversations.iter().map(ToString::to_string);
-    let memories = recall.memories.iter().map(ToString::to_string);
-    let derived = recall.derived.then(|| DERIVED.to_owned());
-    conversations.chain(memories).chain(derived).collect::<Vec<_>>().join(" ")
+    let mut sources = String::with_capacity(40 * (recall.conversations.len() + recall.memories.len()));
+    let conversations = recall.conversations.iter().map(|id| id as &dyn Display);
+    let memories = recall.memories.iter().map(|id| id as &dyn Display);
+    let derived = recall.derived.then_some(&DERIVED as &dyn Display);
+    for (nth, source) in conversations.chain(memories).chain(derived).enumerate() {
+        let _ = write!(sources, "{}{source}", if nth > 0 { " " } else { "" });
+    }
+    sources
 }
 
 /// What memory did for a turn. `None` if no session key was in force.

@@ -4,6 +4,7 @@
 //! and a message that was deleted have raised it. More that was said does not raise it, so lists of messages are read
 //! again when the index has grown.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -12,7 +13,8 @@ use herma_model::{SessionKey, TenantId};
 use herma_store::{MemoryQuery, MemoryVersion, Remembered, StoreError};
 use rusqlite::Connection;
 
-use super::lookups::{Known, Lookups, NotFound};
+use super::known::Known;
+use super::lookups::{Lookups, NotFound};
 use super::rank;
 use crate::failure::StoreResult;
 use crate::memories::versions;
@@ -20,7 +22,7 @@ use crate::memories::versions;
 /// Most bytes of all keys together.
 const MOST: usize = 16 * 1024 * 1024;
 /// Most bytes of one key. If it has more, only what the last recall needed is kept.
-const MOST_OF_KEY: usize = 1024 * 1024;
+const MOST_OF_KEY: usize = 4 * 1024 * 1024;
 
 type Scope = (TenantId, SessionKey);
 
@@ -81,6 +83,7 @@ impl RecallCache {
             NotFound::Failed(error) => error,
             NotFound::Unknown => StoreError::Failed("a recall had no connection".to_owned()),
         })?;
+        known.recorded = HashMap::new();
         self.put(scope(query), *known);
         Ok(remembered)
     }
@@ -90,24 +93,21 @@ impl RecallCache {
         entries.clock += 1;
         let used = entries.clock;
         let before = entries.all.remove(&scope);
-        let known = match before {
-            Some(before) => {
-                entries.bytes -= before.bytes;
+        let length = scope.1.as_str().len();
+        let alone = |known: Known| (known.bytes() + length, known);
+        let (bytes, known) = match before {
+            Some(Entry { known: mut before, bytes, .. }) => {
+                entries.bytes -= bytes;
                 // Versions of a key only grow.
-                match before.known.version.cmp(&known.version) {
-                    std::cmp::Ordering::Less => known,
-                    std::cmp::Ordering::Greater => before.known,
-                    std::cmp::Ordering::Equal if before.bytes > MOST_OF_KEY => known,
-                    std::cmp::Ordering::Equal => {
-                        let mut all = before.known;
-                        all.extend(known);
-                        all
-                    }
+                match before.version.cmp(&known.version) {
+                    Ordering::Less => alone(known),
+                    Ordering::Greater => (bytes, before),
+                    Ordering::Equal if bytes > MOST_OF_KEY => alone(known),
+                    Ordering::Equal => (bytes + before.extend(known), before),
                 }
             }
-            None => known,
+            None => alone(known),
         };
-        let bytes = known.bytes() + scope.1.as_str().len();
         // A few very long messages are not worth their place.
         if bytes > 2 * MOST_OF_KEY {
             return;
@@ -140,14 +140,12 @@ fn scope(query: &MemoryQuery) -> Scope {
     (query.tenant, query.session_key.clone())
 }
 
-/// Whether a recall must read a list of messages again. It then reads all that are not complete.
+/// Whether a recall must read a list of messages again. It then reads all that are not fresh.
 fn must_read_again(known: &mut Known, query: &MemoryQuery, indexed: i64, now: Instant) -> bool {
     let mut must = false;
     for word in &query.words {
-        for except in [None, Some(query.shown.conversation)] {
-            let Some(list) = known.said_with.get_mut(&(word.clone(), except)) else { continue };
-            must |= list.must_be_read_again(indexed, now);
-        }
+        let Some(lists) = known.said_with.get_mut(word) else { continue };
+        must |= lists.must_be_read_again(query.shown.conversation, indexed, now);
     }
     must
 }

@@ -2,32 +2,22 @@
 //!
 //! What is known is taken from memory. The rest is read from the database, if there is a connection, and is known then.
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use herma_model::{ConversationId, MessageId, Role, Seq, Timestamp};
 use herma_store::search::text_of;
-use herma_store::{MemoryQuery, Passage, Shown, StoreError};
+use herma_store::{MemoryQuery, Passage, StoreError};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
+use super::known::{Known, SaidList, SaidRow, StoredPassage};
 use super::rank::{NEWEST, NEWEST_BESIDE_OWN};
 use crate::failure::{StoreResult, Translate};
+use crate::memories::words::{self, WordScope};
 use crate::memories::{self, MEMORY, StoredMemory};
 use crate::search::terms;
 use crate::{rewinds, rows};
-
-/// How long a list of messages is taken as complete if the index has not grown. Messages that are indexed again do not
-/// make it grow.
-const FRESH: Duration = Duration::from_secs(1);
-/// How long a list that is not complete may be used while another recall reads it again.
-const USABLE: Duration = Duration::from_millis(1500);
-/// How long a recall may take to read a list again before another one does.
-const READ_AGAIN: Duration = Duration::from_millis(250);
-
-/// Bytes that an entry costs besides its text.
-const ENTRY: usize = 160;
 
 /// Why nothing was found.
 #[derive(Debug)]
@@ -41,138 +31,6 @@ pub(super) enum NotFound {
 impl From<StoreError> for NotFound {
     fn from(error: StoreError) -> Self {
         Self::Failed(error)
-    }
-}
-
-/// A message that has a word.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SaidRow {
-    pub(super) key: i64,
-    pub(super) conversation: ConversationId,
-}
-
-/// The newest messages with a word.
-#[derive(Clone)]
-pub(crate) struct SaidList {
-    pub(super) rows: Arc<[SaidRow]>,
-    /// Whether there may be older ones.
-    pub(super) is_cut: bool,
-    /// How much was indexed when it was read, and when that was.
-    indexed: i64,
-    read_at: Instant,
-    /// When a recall began to read it again.
-    read_again: Option<Instant>,
-}
-
-impl SaidList {
-    /// Whether it has everything that is indexed.
-    fn is_complete(&self, indexed: i64, now: Instant) -> bool {
-        self.indexed == indexed && now.duration_since(self.read_at) < FRESH
-    }
-
-    /// Whether the caller must read it again. Of several recalls at a time one must, and the others go on with it.
-    pub(super) fn must_be_read_again(&mut self, indexed: i64, now: Instant) -> bool {
-        let is_read = self.read_again.is_some_and(|since| now.duration_since(since) < READ_AGAIN);
-        let is_usable = is_read && now.duration_since(self.read_at) < USABLE;
-        if self.is_complete(indexed, now) || is_usable {
-            return false;
-        }
-        self.read_again = Some(now);
-        true
-    }
-}
-
-/// A message that may be recalled where it is not shown.
-pub(crate) struct StoredPassage {
-    pub(super) passage: Passage,
-    pub(super) digest: [u8; 16],
-    seq: Seq,
-}
-
-impl StoredPassage {
-    /// Whether the asking conversation still shows it.
-    pub(super) fn is_shown(&self, shown: &Shown) -> bool {
-        self.passage.conversation == shown.conversation && shown.hidden_through.is_none_or(|hidden| self.seq > hidden)
-    }
-}
-
-/// A word, and the conversation whose rows are left out.
-type SaidKey = (String, Option<ConversationId>);
-
-/// What is known about one session key at one version.
-pub(crate) struct Known {
-    pub(super) version: i64,
-    /// How many of the newest facts were asked for, and these.
-    pub(super) newest_facts: Option<(usize, Arc<[StoredMemory]>)>,
-    pub(super) facts_with: HashMap<String, Arc<[i64]>>,
-    pub(super) facts: HashMap<i64, Option<Arc<StoredMemory>>>,
-    pub(super) said_with: HashMap<SaidKey, SaidList>,
-    /// `None` for a message that must not be recalled.
-    pub(super) said: HashMap<i64, Option<Arc<StoredPassage>>>,
-}
-
-impl Known {
-    /// Nothing, at a version.
-    pub(super) fn nothing(version: i64) -> Self {
-        Self {
-            version,
-            newest_facts: None,
-            facts_with: HashMap::new(),
-            facts: HashMap::new(),
-            said_with: HashMap::new(),
-            said: HashMap::new(),
-        }
-    }
-
-    /// What a query needs of it, without lists of messages that are not complete any more.
-    pub(super) fn needed_for(&self, query: &MemoryQuery, now: Instant) -> Self {
-        let mut needed = Self { newest_facts: self.newest_facts.clone(), ..Self::nothing(self.version) };
-        for word in &query.words {
-            if let Some(rows) = self.facts_with.get(word) {
-                let facts = rows.iter().filter_map(|key| self.facts.get(key).map(|fact| (*key, fact.clone())));
-                needed.facts.extend(facts);
-                needed.facts_with.insert(word.clone(), Arc::clone(rows));
-            }
-            for except in [None, Some(query.shown.conversation)] {
-                let key = (word.clone(), except);
-                let Some(list) = self.said_with.get(&key) else { continue };
-                let said = list.rows.iter().filter_map(|row| self.said.get(&row.key).map(|one| (row.key, one.clone())));
-                needed.said.extend(said);
-                if query.as_of.is_some_and(|as_of| list.is_complete(as_of.indexed, now)) {
-                    needed.said_with.insert(key, list.clone());
-                }
-            }
-        }
-        needed
-    }
-
-    /// Adds what is known at the same version.
-    pub(super) fn extend(&mut self, other: Self) {
-        if let Some((asked, _)) = other.newest_facts
-            && self.newest_facts.as_ref().is_none_or(|(known, _)| *known < asked)
-        {
-            self.newest_facts = other.newest_facts;
-        }
-        self.facts_with.extend(other.facts_with);
-        self.facts.extend(other.facts);
-        self.said.extend(other.said);
-        for (key, list) in other.said_with {
-            let is_newer = self.said_with.get(&key).is_none_or(|known| known.read_at <= list.read_at);
-            if is_newer {
-                self.said_with.insert(key, list);
-            }
-        }
-    }
-
-    /// About how many bytes it takes.
-    pub(super) fn bytes(&self) -> usize {
-        let newest = self.newest_facts.iter().flat_map(|(_, newest)| newest.iter());
-        let facts = self.facts.values().map(|fact| fact.as_ref().map_or(0, |fact| fact.memory.text.len()));
-        let said = self.said.values().map(|said| said.as_ref().map_or(0, |said| said.passage.text.len()));
-        newest.map(|fact| fact.memory.text.len() + ENTRY).sum::<usize>()
-            + facts.chain(said).map(|text| text + ENTRY).sum::<usize>()
-            + self.facts_with.iter().map(|(word, rows)| word.len() + rows.len() * 8 + ENTRY).sum::<usize>()
-            + self.said_with.iter().map(|((word, _), list)| word.len() + list.rows.len() * 24 + ENTRY).sum::<usize>()
     }
 }
 
@@ -222,9 +80,8 @@ impl<'a> Lookups<'a> {
         if let Some(rows) = self.known.facts_with.get(word) {
             return Ok(Arc::clone(rows));
         }
-        let sql = "SELECT rowid FROM memory_index WHERE memory_index MATCH ?1 ORDER BY rowid DESC LIMIT ?2";
-        let expression = terms::under_key(&self.key_term(), word, None);
-        let rows: Arc<[i64]> = Arc::from(newest_rows(self.connection()?, sql, &expression, NEWEST)?);
+        let scope = WordScope::of(self.query.tenant, &self.query.session_key);
+        let rows: Arc<[i64]> = Arc::from(words::newest(self.connection()?, scope, word, NEWEST)?);
         self.known.facts_with.insert(word.to_owned(), Arc::clone(&rows));
         Ok(rows)
     }
@@ -251,29 +108,69 @@ impl<'a> Lookups<'a> {
 
     /// The newest messages with a word, without those of one conversation.
     pub(super) fn said_with(&mut self, word: &str, except: Option<ConversationId>) -> Result<SaidList, NotFound> {
-        let key = (word.to_owned(), except);
-        if let Some(list) = self.known.said_with.get(&key) {
+        if let Some(list) = self.known.said_with.get(word).and_then(|lists| lists.get(except)) {
             return Ok(list.clone());
         }
         let connection = self.connection()?;
         let read_at = Instant::now();
-        let left_out = except.map(|id| conversation_key(connection, id)).transpose()?.flatten();
-        let longest = if except.is_some() { NEWEST } else { NEWEST_BESIDE_OWN };
-        let sql = "SELECT rowid FROM search_index WHERE search_index MATCH ?1 ORDER BY rowid DESC LIMIT ?2";
-        let expression = terms::under_key(&self.key_term(), word, left_out);
-        let found = newest_rows(connection, sql, &expression, longest)?;
+        let (found, is_cut) = self.messages_with(connection, word, except)?;
         let mut rows = Vec::with_capacity(found.len());
         for key in &found {
-            let conversation = match self.known.said.get(key) {
-                Some(Some(said)) => Some(said.passage.conversation),
-                Some(None) | None => recorded_in(connection, *key)?,
+            let conversation = match self.known.recorded.get(key) {
+                Some(conversation) => Some(*conversation),
+                None => self.recorded_in(connection, *key)?,
             };
+            self.known.recorded.extend(conversation.map(|conversation| (*key, conversation)));
             rows.extend(conversation.map(|conversation| SaidRow { key: *key, conversation }));
         }
-        let is_cut = found.len() == longest;
-        let list = SaidList { rows: Arc::from(rows), is_cut, indexed: self.indexed, read_at, read_again: None };
-        self.known.said_with.insert(key, list.clone());
+        let list = SaidList::new(rows, is_cut, self.indexed, read_at);
+        self.known.said_with.entry(word.to_owned()).or_default().put(except, list.clone());
         Ok(list)
+    }
+
+    /// The newest messages with a word, and whether there may be older ones. Some may be of other keys.
+    fn messages_with(
+        &self,
+        connection: &Connection,
+        word: &str,
+        except: Option<ConversationId>,
+    ) -> StoreResult<(Vec<i64>, bool)> {
+        // SQLite steps through all messages of the key to find those with a rare word. So a word is first looked for
+        // alone. If only few messages of any key have it, that are all.
+        if except.is_none() {
+            let found = newest_rows(connection, &terms::with_word(word), NEWEST_BESIDE_OWN)?;
+            if found.len() < NEWEST_BESIDE_OWN {
+                return Ok((found, false));
+            }
+        }
+        let left_out = except.map(|id| conversation_key(connection, id)).transpose()?.flatten();
+        let longest = if except.is_some() { NEWEST } else { NEWEST_BESIDE_OWN };
+        let found = newest_rows(connection, &terms::under_key(&self.key_term(), word, left_out), longest)?;
+        let is_cut = found.len() == longest;
+        Ok((found, is_cut))
+    }
+
+    /// The conversation of a message that may be recalled. `None` if the message is gone or of another key, or if its
+    /// turn is not recorded.
+    ///
+    /// A turn says whether it is recorded when it stores its first answer. So nothing of a running turn is recalled,
+    /// and nothing of a turn whose process died. Turns of other sources have said nothing, and are recorded as usual.
+    fn recorded_in(&self, connection: &Connection, message: i64) -> StoreResult<Option<ConversationId>> {
+        connection
+            .prepare_cached(
+                "SELECT c.id FROM messages m CROSS JOIN sessions s ON s.pk = m.session_pk
+                 CROSS JOIN conversations c ON c.pk = s.conversation_pk LEFT JOIN turns t ON t.pk = m.turn_pk
+                 LEFT JOIN recalls r ON r.turn_pk = m.turn_pk
+                 WHERE m.pk = ?1 AND c.tenant_pk = ?2 AND c.session_key = ?3
+                 AND coalesce(r.recorded, coalesce(t.state, 'completed') = 'completed'
+                 AND (c.origin_kind = 'main' OR c.origin_kind = 'branch'))",
+            )
+            .and_then(|mut select| {
+                let id = |row: &Row<'_>| row.get(0).map(|id| ConversationId::from_uuid(Uuid::from_bytes(id)));
+                let asked = params![message, self.query.tenant.0, self.query.session_key.as_str()];
+                select.query_row(asked, id).optional()
+            })
+            .translated()
     }
 
     /// The message with this key, if it may be recalled.
@@ -301,9 +198,9 @@ impl<'a> Lookups<'a> {
     }
 }
 
-fn newest_rows(connection: &Connection, sql: &str, expression: &str, limit: usize) -> StoreResult<Vec<i64>> {
+fn newest_rows(connection: &Connection, expression: &str, limit: usize) -> StoreResult<Vec<i64>> {
     connection
-        .prepare_cached(sql)
+        .prepare_cached("SELECT rowid FROM search_index WHERE search_index MATCH ?1 ORDER BY rowid DESC LIMIT ?2")
         .and_then(|mut select| select.query_map(params![expression, limit as i64], |row| row.get(0))?.collect())
         .translated()
 }
@@ -312,26 +209,6 @@ fn conversation_key(connection: &Connection, id: ConversationId) -> StoreResult<
     connection
         .prepare_cached("SELECT pk FROM conversations WHERE id = ?1")
         .and_then(|mut select| select.query_row([id.uuid().as_bytes()], |row| row.get(0)).optional())
-        .translated()
-}
-
-/// The conversation of a message that may be recalled. `None` if the message is gone or its turn is not recorded.
-///
-/// A turn says whether it is recorded when it stores its first answer. So nothing of a running turn is recalled, and
-/// nothing of a turn whose process died. Turns of other sources have said nothing, and are recorded as usual.
-fn recorded_in(connection: &Connection, message: i64) -> StoreResult<Option<ConversationId>> {
-    connection
-        .prepare_cached(
-            "SELECT c.id FROM messages m CROSS JOIN sessions s ON s.pk = m.session_pk
-             CROSS JOIN conversations c ON c.pk = s.conversation_pk LEFT JOIN turns t ON t.pk = m.turn_pk
-             LEFT JOIN recalls r ON r.turn_pk = m.turn_pk
-             WHERE m.pk = ?1 AND coalesce(r.recorded, coalesce(t.state, 'completed') = 'completed'
-             AND (c.origin_kind = 'main' OR c.origin_kind = 'branch'))",
-        )
-        .and_then(|mut select| {
-            let id = |row: &Row<'_>| row.get(0).map(|id| ConversationId::from_uuid(Uuid::from_bytes(id)));
-            select.query_row([message], id).optional()
-        })
         .translated()
 }
 

@@ -6,9 +6,10 @@
 //!
 //! - [`rank`]: which rows are best.
 //! - [`lookups`]: the rows of a word, facts and messages, from memory or from the database.
-//! - [`cache`]: what was looked up is kept for each key, as long as the key's version stays the same.
+//! - [`known`]: what was looked up for one key. [`cache`] keeps it as long as the key's version stays the same.
 
 mod cache;
+mod known;
 mod lookups;
 mod rank;
 

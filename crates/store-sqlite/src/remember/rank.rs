@@ -33,8 +33,7 @@ fn facts(lookups: &mut Lookups<'_>, query: &MemoryQuery) -> Result<Vec<Memory>, 
         let rows = lookups.facts_with(word)?;
         scores.add(rows.iter().copied(), rows.len(), NEWEST);
     }
-    let mut rated = scores.best_first();
-    rated.truncate(query.facts);
+    let rated = scores.best(query.facts);
     let mut found = Vec::with_capacity(query.facts);
     for row in &rated {
         found.extend(match newest.iter().find(|stored| stored.key == row.key) {
@@ -70,7 +69,8 @@ fn passages(lookups: &mut Lookups<'_>, query: &MemoryQuery) -> Result<Vec<Passag
             scores.add(others().take(NEWEST), count.min(NEWEST), NEWEST);
         }
     }
-    let rated = scores.best_first();
+    // No more than these are looked at.
+    let rated = scores.best(query.passages + MOST_FRUITLESS);
     let least = rated.first().map_or(0, |best| best.score / 2);
     let mut passages = Vec::with_capacity(query.passages);
     // A question that was asked again and again is quoted once.
@@ -94,28 +94,80 @@ struct RatedRow {
     score: u32,
 }
 
-/// What each word adds to the score of a row.
+/// What the words add to the score of each row. Newest first.
 #[derive(Default)]
 struct Scores(Vec<RatedRow>);
 
 impl Scores {
-    /// Adds the `count` rows of a word. A list has at most `longest` rows.
+    /// Adds the `count` rows of a word, which come newest first. A list has at most `longest` rows.
     fn add(&mut self, keys: impl Iterator<Item = i64>, count: usize, longest: usize) {
         let rareness = (longest / (count + 1)).checked_ilog2().unwrap_or(0);
-        self.0.extend(keys.map(|key| RatedRow { key, score: COMMON + rareness }));
+        let score = COMMON + rareness;
+        let mut merged = Vec::with_capacity(self.0.len() + count);
+        let mut before = std::mem::take(&mut self.0).into_iter().peekable();
+        for key in keys {
+            while let Some(newer) = before.next_if(|row| row.key > key) {
+                merged.push(newer);
+            }
+            let known = before.next_if(|row| row.key == key).map_or(0, |row| row.score);
+            merged.push(RatedRow { key, score: known + score });
+        }
+        merged.extend(before);
+        self.0 = merged;
     }
 
-    /// Each row once, best first, then newest.
-    fn best_first(self) -> Vec<RatedRow> {
+    /// The best `count` rows, best first, then newest.
+    fn best(self, count: usize) -> Vec<RatedRow> {
         let Self(mut rows) = self;
-        rows.sort_unstable_by_key(|row| Reverse(row.key));
-        rows.dedup_by(|next, kept| {
-            let is_same = next.key == kept.key;
-            kept.score += if is_same { next.score } else { 0 };
-            is_same
-        });
+        if (1..rows.len()).contains(&count) {
+            let mut scores: Vec<u32> = rows.iter().map(|row| row.score).collect();
+            let (better, &mut least, _) = scores.select_nth_unstable_by_key(count - 1, |score| Reverse(*score));
+            let mut equal = count - better.iter().filter(|score| **score > least).count();
+            rows.retain(|row| {
+                let is_kept = row.score > least || (row.score == least && equal > 0);
+                equal -= usize::from(is_kept && row.score == least);
+                is_kept
+            });
+        }
         // The sort is stable, so newer rows stay before older ones.
         rows.sort_by_key(|row| Reverse(row.score));
+        rows.truncate(count);
         rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn rows_are_ranked_by_the_sum_of_their_scores_and_then_by_age() {
+        let mut random = 7_u64;
+        for length in [0, 1, 3, 20, 48] {
+            let mut scores = Scores::default();
+            let mut sums: BTreeMap<i64, u32> = BTreeMap::new();
+            for _ in 0..5 {
+                let mut keys: Vec<i64> = (0..length)
+                    .map(|_| {
+                        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                        i64::try_from(random >> 58).unwrap()
+                    })
+                    .collect();
+                keys.sort_unstable_by_key(|key| Reverse(*key));
+                keys.dedup();
+                let rareness = (NEWEST / (keys.len() + 1)).checked_ilog2().unwrap_or(0);
+                keys.iter().for_each(|key| *sums.entry(*key).or_default() += COMMON + rareness);
+                scores.add(keys.iter().copied(), keys.len(), NEWEST);
+            }
+            let mut all: Vec<(i64, u32)> = sums.into_iter().collect();
+            all.sort_by_key(|(key, score)| (Reverse(*score), Reverse(*key)));
+            for count in [0, 1, 2, 12, 22, 64, 500] {
+                let again = Scores(scores.0.iter().map(|row| RatedRow { key: row.key, score: row.score }).collect());
+                let best: Vec<(i64, u32)> = again.best(count).iter().map(|row| (row.key, row.score)).collect();
+                assert_eq!(best, all[..count.min(all.len())], "{length} {count}");
+            }
+        }
     }
 }

@@ -32,13 +32,6 @@ pub(super) fn of_text(folded: &str, tenant: i64, conversation: i64, session_key:
     line
 }
 
-/// The terms of a folded fact, separated by spaces.
-pub(crate) fn of_fact(folded: &str, tenant: i64, session_key: &str) -> String {
-    let mut line = format!("{} ", of_key(tenant, session_key));
-    add_words(folded, &mut line);
-    line
-}
-
 /// The term of a session key. Keys contain any characters, so it is made of a digest.
 pub(crate) fn of_key(tenant: i64, session_key: &str) -> String {
     let Digest(digest) = Digest::of_fields([&tenant.to_le_bytes()[..], session_key.as_bytes()]);
@@ -51,19 +44,29 @@ pub(crate) fn of_key(tenant: i64, session_key: &str) -> String {
 /// The query for rows of a session key that have a word, but not for those of one conversation. A word of a script
 /// without spaces is at most two letters long.
 pub(crate) fn under_key(key: &str, word: &str, except: Option<i64>) -> String {
-    let word: String = word.chars().take(LONGEST).collect();
-    let both = match other_number(&word) {
-        Some(other) => format!("{} AND ({} OR {})", quoted(key), quoted(&word), quoted(&other)),
-        None => format!("{} AND {}", quoted(key), quoted(&word)),
-    };
+    let both = format!("{} AND ({})", quoted(key), with_word(word));
     match except {
         Some(conversation) => format!("({both}) NOT \"{CONVERSATION}{conversation}\""),
         None => both,
     }
 }
 
+/// The query for rows of all keys that have a word.
+pub(crate) fn with_word(word: &str) -> String {
+    let word = cut(word);
+    match other_number(&word) {
+        Some(other) => format!("{} OR {}", quoted(&word), quoted(&other)),
+        None => quoted(&word),
+    }
+}
+
+/// A word as it is indexed: a long one is cut.
+pub(crate) fn cut(word: &str) -> String {
+    word.chars().take(LONGEST).collect()
+}
+
 /// The plural of a word that may be English, or its singular.
-fn other_number(word: &str) -> Option<String> {
+pub(crate) fn other_number(word: &str) -> Option<String> {
     let is_candidate = word.len() > 2 && word.bytes().all(|letter| letter.is_ascii_lowercase());
     is_candidate.then(|| word.strip_suffix('s').map_or_else(|| format!("{word}s"), str::to_owned))
 }
@@ -292,7 +295,7 @@ mod tests {
         assert!(of_text("dog", 1, 2, Some("a b")).contains(&format!(" {} ", keys[4])));
         assert_eq!(under_key("k", "dog", Some(7)), "(\"k\" AND (\"dog\" OR \"dogs\")) NOT \"\u{e001}7\"");
         assert_eq!(under_key("k", "dogs", None), "\"k\" AND (\"dogs\" OR \"dog\")");
-        assert_eq!(under_key("k", "猫", None), "\"k\" AND \"猫\"");
+        assert_eq!(under_key("k", "猫", None), "\"k\" AND (\"猫\")");
     }
 
     #[test]

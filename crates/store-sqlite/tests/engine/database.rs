@@ -327,9 +327,9 @@ const INVARIANTS: &[(&str, &str)] = &[
             AND -pk NOT IN (SELECT id FROM search_index_docsize UNION ALL SELECT key FROM search_again))",
     ),
     (
-        "the index of facts has all facts and no deleted ones",
-        "SELECT (SELECT count(*) FROM memories WHERE pk NOT IN (SELECT id FROM memory_index_docsize))
-         + (SELECT count(*) FROM memory_index_docsize WHERE id NOT IN (SELECT pk FROM memories))
+        "facts have their words, and deleted ones have none",
+        "SELECT (SELECT count(*) FROM memories WHERE text GLOB '*[a-z]*' AND pk NOT IN (SELECT memory_pk FROM memory_words))
+         + (SELECT count(*) FROM memory_words WHERE memory_pk NOT IN (SELECT pk FROM memories))
          + (SELECT count(*) FROM memories WHERE conversation_pk IS NOT NULL
             AND conversation_pk NOT IN (SELECT pk FROM conversations WHERE deleted = 0))",
     ),

@@ -25,8 +25,7 @@ fn rows(path: &Path) -> Vec<(String, i64)> {
             "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'
              AND name NOT IN ('tenants', 'api_keys', 'instances', 'migrations', 'search_state', 'memory_state',
              'reading_state', 'expiry', 'erasures', 'turn_numbers', 'outbox_state',
-             'search_index', 'search_index_data', 'search_index_idx', 'search_index_config',
-             'memory_index', 'memory_index_data', 'memory_index_idx', 'memory_index_config')",
+             'search_index', 'search_index_data', 'search_index_idx', 'search_index_config')",
         )
         .unwrap()
         .query_map([], |row| row.get(0))

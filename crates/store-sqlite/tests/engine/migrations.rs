@@ -3,12 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use herma_model::provenance::CompactionMode;
+use herma_model::{ConversationId, SessionKey};
 use herma_store::contract::Engine as _;
 use herma_store::contract::summaries::{shown, undone};
-use herma_store::{Store, StoreError};
+use herma_store::{MemoryQuery, Shown, Store, StoreError};
 use herma_store_sqlite::SqliteStore;
 use rusqlite::{Connection, params};
 use sha2::{Digest, Sha256};
+use uuid::Uuid;
 
 use crate::database::{Database, check_file};
 
@@ -113,6 +115,41 @@ async fn summaries_of_earlier_releases_count_in_the_tree() {
     assert_eq!((row.usage_tree.input, row.usage_tree.output), (130, 11));
     world.one.close().await;
     world.two.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn facts_of_earlier_releases_are_found_by_their_words_and_leave_none_when_they_are_deleted() {
+    let database = written_by(36);
+    let connection = Connection::open(database.path()).unwrap();
+    let facts = "INSERT INTO tenants (pk, name, created_at) VALUES (1, 'tenant', 1);
+        INSERT INTO memories (id, tenant_pk, session_key, text, source, created_at, updated_at)
+        VALUES (x'00000000000000000000000000000001', 1, 'ann', 'Ann has two Dogs', 'api', 1, 1),
+               (x'00000000000000000000000000000002', 1, 'bob', 'Bob has a dog', 'api', 1, 1);";
+    connection.execute_batch(facts).unwrap();
+    let world = database.world().await;
+    let found = |key: &str| {
+        let query = MemoryQuery {
+            tenant: world.scope.tenant,
+            session_key: SessionKey::parse(key).unwrap(),
+            words: vec!["dog".to_owned()],
+            passages: 0,
+            facts: 4,
+            shown: Shown { conversation: ConversationId::from_uuid(Uuid::now_v7()), hidden_through: None },
+            as_of: None,
+        };
+        async { world.one.remember(query).await.unwrap().facts.iter().map(|fact| fact.text.to_string()).collect() }
+    };
+    let [ann, bob]: [Vec<String>; 2] = [found("ann").await, found("bob").await];
+    assert_eq!((ann, bob), (vec!["Ann has two Dogs".to_owned()], vec!["Bob has a dog".to_owned()]));
+    let words = |key| {
+        let sql = "SELECT count(DISTINCT w.word) FROM memory_words w JOIN memories m ON m.pk = w.memory_pk
+                   WHERE m.session_key = ?1";
+        connection.query_row(sql, [key], |row| row.get::<_, i64>(0)).unwrap()
+    };
+    assert_eq!((words("ann"), words("bob")), (4, 4));
+    world.one.forget_memories(&world.scope, &SessionKey::parse("ann").unwrap()).await.unwrap();
+    let left: i64 = connection.query_row("SELECT count(*) FROM memory_words", [], |row| row.get(0)).unwrap();
+    assert_eq!(left, 4, "those of the other key");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

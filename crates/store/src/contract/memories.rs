@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use herma_model::{KeyScope, Memory, MemoryId, MemorySource, Recall, RecallStatus, Role, SessionKey};
+use herma_model::{KeyScope, Memory, MemoryId, MemorySource, Recall, RecallStatus, Role, SessionKey, SessionKind};
 use uuid::Uuid;
 
 use super::World;
@@ -199,8 +199,13 @@ pub async fn facts_that_match_come_first_and_then_the_newest<S: Store>(world: &W
 
 /// Ends a turn under a key with what memory did for it.
 async fn recalled<S: Store>(world: &World<S>, to: &str, recall: Recall) -> Running {
+    recalled_in(world, to, SessionKind::Main, recall).await
+}
+
+async fn recalled_in<S: Store>(world: &World<S>, to: &str, kind: SessionKind, recall: Recall) -> Running {
     let mut admission = world.ask(to, "what now?");
     admission.session_key = Some(key("ann"));
+    admission.creation.kind = kind;
     let turn = running(world.admit(&world.one, admission).await);
     let messages = vec![message(Role::Assistant, "this")];
     let commit = world.commit(&turn, TurnOutcome::Completed { messages, finish: finish() });
@@ -248,15 +253,23 @@ pub async fn a_block_goes_with_what_it_quotes<S: Store>(world: &World<S>) {
 }
 
 pub async fn a_restored_turn_is_remembered_only_if_it_was_recorded<S: Store>(world: &World<S>) {
-    for (to, recorded) in [("secret", false), ("open", true)] {
-        recalled(world, to, Recall::without_block(RecallStatus::Nothing, recorded)).await;
+    for (to, kind, recorded) in [
+        ("secret", SessionKind::Main, false),
+        ("open", SessionKind::Main, true),
+        ("helper", SessionKind::Auxiliary, false),
+        ("job", SessionKind::Background, true),
+    ] {
+        recalled_in(world, to, kind, Recall::without_block(RecallStatus::Nothing, recorded)).await;
         let copy = world.copy(to).await;
         world.delete_existing(to).await;
-        world.restore(copy).await;
+        world.restore(copy.clone()).await;
+        assert_eq!(world.copy(to).await, copy);
+        let asked = found(world, "ann", &["what"], "new").await;
+        let restored = world.read(to).await.unwrap().facts.id;
+        let is_found = asked.passages.iter().any(|passage| passage.conversation == restored);
+        assert_eq!(is_found, recorded, "{to}");
+        world.delete_existing(to).await;
     }
-    let open = world.read("open").await.unwrap().facts.id;
-    let found = found(world, "ann", &["what"], "new").await;
-    assert_eq!(found.passages.iter().map(|passage| passage.conversation).collect::<Vec<_>>(), [open]);
 }
 
 pub async fn what_is_known_of_an_earlier_version_is_not_taken<S: Store>(world: &World<S>) {

@@ -32,18 +32,25 @@ impl FoldedText {
 
 /// Folds a text.
 pub fn fold(text: &str) -> String {
-    let mut folded = String::with_capacity(text.len());
     if text.is_ascii() {
-        for byte in text.bytes() {
-            let letter = char::from(if is_blank(byte) { b' ' } else { byte.to_ascii_lowercase() });
-            if letter != ' ' || !(folded.is_empty() || folded.ends_with(' ')) {
-                folded.push(letter);
-            }
-        }
-        return folded;
+        return fold_ascii(text);
     }
+    let mut folded = String::with_capacity(text.len());
     fold_each(text, |_, letter| folded.push(letter));
     folded
+}
+
+fn fold_ascii(text: &str) -> String {
+    let mut folded = Vec::with_capacity(text.len());
+    let mut before = b' ';
+    for byte in text.bytes() {
+        let letter = if is_blank(byte) { b' ' } else { byte.to_ascii_lowercase() };
+        if letter != b' ' || before != b' ' {
+            folded.push(letter);
+        }
+        before = letter;
+    }
+    String::from_utf8(folded).unwrap_or_default()
 }
 
 fn is_blank(byte: u8) -> bool {

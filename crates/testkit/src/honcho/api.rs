@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::{HonchoMessage, HonchoRequest, Mood};
+use super::{HonchoConclusion, HonchoMessage, HonchoRequest, Mood};
 
 /// Everything that the server has.
 #[derive(Debug, Default)]
@@ -14,7 +14,12 @@ pub(super) struct Contents {
     pub(super) requests: Vec<HonchoRequest>,
     pub(super) messages: Vec<HonchoMessage>,
     pub(super) conclusions: Vec<(String, String)>,
+    pub(super) noted: Vec<HonchoConclusion>,
     workspaces: BTreeSet<String>,
+    /// Those whose deletion was accepted.
+    doomed: BTreeSet<String>,
+    /// By workspace and peer.
+    cards: BTreeMap<(String, String), Value>,
     /// By workspace. Only the deletion of a workspace removes peers.
     peers: BTreeSet<(String, String)>,
     /// By workspace and name: the peers, and whether the session is active.
@@ -27,10 +32,19 @@ fn not_found() -> Answer {
     (404, json!({ "detail": "not found" }))
 }
 
-fn page(items: impl IntoIterator<Item = Value>) -> Answer {
+/// The page of a list that a request asks for.
+fn page(request: &HonchoRequest, items: impl IntoIterator<Item = Value>) -> Answer {
+    let parameter = |name: &str, otherwise: usize| {
+        let mut pairs = request.query.split('&').filter_map(|pair| pair.split_once('='));
+        pairs.find(|(of, _)| *of == name).map_or(Some(otherwise), |(_, value)| value.parse().ok())
+    };
+    let (Some(number @ 1..), Some(size @ 1..=100)) = (parameter("page", 1), parameter("size", 50)) else {
+        return (422, json!({ "detail": "not acceptable" }));
+    };
     let items: Vec<Value> = items.into_iter().collect();
-    let total = items.len();
-    (200, json!({ "items": items, "total": total, "page": 1, "size": 100, "pages": 1 }))
+    let (total, pages) = (items.len(), items.len().div_ceil(size));
+    let items: Vec<Value> = items.into_iter().skip((number - 1) * size).take(size).collect();
+    (200, json!({ "items": items, "total": total, "page": number, "size": size, "pages": pages }))
 }
 
 impl Contents {
@@ -45,7 +59,7 @@ impl Contents {
             }
             ("DELETE", [workspace]) => self.delete_workspace(workspace),
             ("POST", [workspace, "sessions"]) => self.make_session(workspace, body),
-            ("POST", [workspace, "sessions", "list"]) => page(self.sessions_of(workspace, None)),
+            ("POST", [workspace, "sessions", "list"]) => page(request, self.sessions_of(workspace, None)),
             ("DELETE", [workspace, "sessions", session]) => self.delete_session(workspace, session),
             ("POST", [workspace, "sessions", session, "messages"]) => self.add_messages(workspace, session, body),
             ("POST", [workspace, "sessions", session, "messages", "list"]) => {
@@ -55,7 +69,7 @@ impl Contents {
                         && message.session == *session
                         && (turn.is_null() || message.metadata["herma"]["turn"] == *turn)
                 };
-                page(self.messages.iter().filter(is_wanted).map(row))
+                page(request, self.messages.iter().filter(is_wanted).map(row))
             }
             ("POST", [workspace, "sessions", session, "search"]) => {
                 self.search(body, |message| message.workspace == *workspace && message.session == *session)
@@ -63,24 +77,49 @@ impl Contents {
             ("POST", [workspace, "peers", peer, "search"]) => {
                 self.search(body, |message| message.workspace == *workspace && message.peer == *peer)
             }
-            ("POST", [workspace, "peers", peer, "sessions"]) => page(self.sessions_of(workspace, Some(*peer))),
+            ("POST", [workspace, "peers", peer, "sessions"]) => page(request, self.sessions_of(workspace, Some(*peer))),
             ("GET", [workspace, "peers", peer, "context"]) => self.context(workspace, peer),
-            ("PUT", [workspace, "peers", _, "card"]) if self.workspaces.contains(*workspace) => (200, body.clone()),
-            ("GET", [workspace, "peers", peer, "card"]) if self.peers_of(workspace).any(|known| known == *peer) => {
-                (200, json!({ "peer_card": ["Name: Ann"] }))
+            ("PUT", [workspace, "peers", peer, "card"]) => {
+                self.peers.insert(((*workspace).to_owned(), (*peer).to_owned()));
+                self.cards.insert(((*workspace).to_owned(), (*peer).to_owned()), body["peer_card"].clone());
+                (200, body.clone())
             }
-            ("POST", [workspace, "peers", "list"]) => page(self.peers_of(workspace).map(|peer| json!({ "id": peer }))),
-            ("POST", [_, "conclusions", "list"]) => page([]),
+            ("GET", [workspace, "peers", peer, "card"]) if self.peers_of(workspace).any(|known| known == *peer) => {
+                let card = self.cards.get(&((*workspace).to_owned(), (*peer).to_owned())).cloned();
+                (200, json!({ "peer_card": card.unwrap_or_else(|| json!(["Name: Ann"])) }))
+            }
+            ("POST", [workspace, "peers", "list"]) => {
+                page(request, self.peers_of(workspace).map(|peer| json!({ "id": peer })))
+            }
+            ("POST", [workspace, "conclusions", "list"]) => {
+                let observed = &body["filters"]["observed_id"];
+                let own = self.noted.iter().rev().filter(|noted| noted.workspace == *workspace);
+                let own = own.filter(|noted| observed.is_null() || *observed == json!(noted.observed));
+                page(request, own.map(|noted| json!({ "id": noted.id, "session_id": noted.session })))
+            }
+            ("DELETE", [workspace, "conclusions", id]) => {
+                let before = self.noted.len();
+                self.noted.retain(|noted| noted.workspace != *workspace || noted.id != *id);
+                if self.noted.len() < before { (204, Value::Null) } else { not_found() }
+            }
             _ => not_found(),
         }
     }
 
+    /// What the worker of the real server does.
     pub(super) fn carry_out_deletions(&mut self) {
         let gone: Vec<_> =
             self.sessions.iter().filter(|(_, (_, active))| !active).map(|(key, _)| key.clone()).collect();
         for (workspace, session) in gone {
             self.messages.retain(|message| message.workspace != workspace || message.session != session);
+            self.noted.retain(|noted| noted.workspace != workspace || noted.session.as_ref() != Some(&session));
             self.sessions.remove(&(workspace, session));
+        }
+        for workspace in std::mem::take(&mut self.doomed) {
+            self.workspaces.remove(&workspace);
+            self.peers.retain(|(of, _)| *of != workspace);
+            self.cards.retain(|(of, _), _| *of != workspace);
+            self.noted.retain(|noted| noted.workspace != workspace);
         }
     }
 
@@ -116,9 +155,6 @@ impl Contents {
             Some((_, active)) if *active => *active = false,
             _ => return not_found(),
         }
-        if !self.deletes_later {
-            self.carry_out_deletions();
-        }
         (202, json!({ "message": "Session deleted successfully" }))
     }
 
@@ -129,8 +165,7 @@ impl Contents {
         if !self.sessions_of(workspace, None).is_empty() {
             return (409, json!({ "detail": "active sessions" }));
         }
-        self.workspaces.remove(workspace);
-        self.peers.retain(|(of, _)| of != workspace);
+        self.doomed.insert(workspace.to_owned());
         (202, json!({ "message": "Workspace deletion accepted" }))
     }
 

@@ -1,7 +1,7 @@
 //! A Honcho server in memory, for tests: it answers as version 3 of the API does, or badly on purpose.
 //!
-//! Like the real one it gives messages ids of its own, takes a repeated message twice, carries deletions out later if
-//! it is told so, and lists what it has not deleted yet.
+//! Like the real one it gives messages ids of its own, takes a repeated message twice, and answers in pages. It accepts
+//! the deletion of a session or a workspace at once. A worker carries it out later, and until then both are listed.
 
 mod api;
 mod serve;
@@ -17,6 +17,9 @@ use tokio::task::JoinHandle;
 
 use self::api::Contents;
 use crate::PATIENCE;
+
+/// How often the worker looks for deletions. The real one does so every 1 to 45 seconds.
+const WORKER: Duration = Duration::from_millis(200);
 
 /// How the server behaves.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -76,12 +79,26 @@ pub struct HonchoMessage {
     pub created_at: String,
 }
 
+/// Something that the server has concluded about a peer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HonchoConclusion {
+    /// Its workspace.
+    pub workspace: String,
+    /// Its id.
+    pub id: String,
+    /// The peer that it is about.
+    pub observed: String,
+    /// The session that it comes from. `None` if it comes from several.
+    pub session: Option<String>,
+}
+
 /// The running server.
 #[derive(Debug)]
 pub struct FakeHoncho {
     address: SocketAddr,
     shared: Arc<Shared>,
     server: JoinHandle<()>,
+    worker: JoinHandle<()>,
 }
 
 #[derive(Debug, Default)]
@@ -107,7 +124,8 @@ impl FakeHoncho {
         let listener = TcpListener::bind(address).await.expect("a loopback port");
         let address = listener.local_addr().expect("a bound socket has an address");
         let server = tokio::spawn(serve::accept(listener, Arc::clone(&shared)));
-        Self { address, shared, server }
+        let worker = tokio::spawn(work(Arc::clone(&shared)));
+        Self { address, shared, server, worker }
     }
 
     /// Its address.
@@ -120,7 +138,7 @@ impl FakeHoncho {
         self.shared.lock().mood = mood;
     }
 
-    /// Whether deletions are accepted only, until [`FakeHoncho::carry_out_deletions`].
+    /// Stops the worker, so that deletions are only accepted, or starts it again.
     pub fn delete_later(&self, later: bool) {
         self.shared.lock().deletes_later = later;
     }
@@ -128,6 +146,16 @@ impl FakeHoncho {
     /// Deletes what it has accepted to delete.
     pub fn carry_out_deletions(&self) {
         self.shared.lock().carry_out_deletions();
+    }
+
+    /// Adds conclusions.
+    pub fn note(&self, conclusions: impl IntoIterator<Item = HonchoConclusion>) {
+        self.shared.lock().noted.extend(conclusions);
+    }
+
+    /// The conclusions that were added and not deleted.
+    pub fn noted(&self) -> Vec<HonchoConclusion> {
+        self.shared.lock().noted.clone()
     }
 
     /// Sets what it has concluded about every peer whose messages have this word.
@@ -169,6 +197,7 @@ impl FakeHoncho {
     /// Stops to listen and closes all connections. It can start again at the same address, with what it has.
     pub async fn stop(mut self) -> StoppedHoncho {
         self.server.abort();
+        self.worker.abort();
         let _ended = (&mut self.server).await;
         StoppedHoncho { address: self.address, shared: Arc::clone(&self.shared) }
     }
@@ -177,6 +206,18 @@ impl FakeHoncho {
 impl Drop for FakeHoncho {
     fn drop(&mut self) {
         self.server.abort();
+        self.worker.abort();
+    }
+}
+
+/// Carries deletions out, behind the requests.
+async fn work(shared: Arc<Shared>) {
+    loop {
+        tokio::time::sleep(WORKER).await;
+        let mut contents = shared.lock();
+        if !contents.deletes_later {
+            contents.carry_out_deletions();
+        }
     }
 }
 

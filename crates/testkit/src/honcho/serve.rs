@@ -61,6 +61,7 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> io::Result<R
         response.body(Full::new(body)).map_err(io::Error::other)
     };
     match mood {
+        Mood::Right | Mood::Indiscreet if done.0 == 204 => respond(204, Bytes::new()),
         Mood::Right | Mood::Indiscreet => respond(done.0, done.1.to_string().into()),
         // The real server repeats what it was sent in some errors.
         Mood::Status(status) => respond(status, json!({ "detail": recorded.body }).to_string().into()),

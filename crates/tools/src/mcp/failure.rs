@@ -84,7 +84,7 @@ fn of_http(label: &str, url: &str, why: &StartFailure) -> String {
             "The MCP server `{label}` at {url} answers HTTP {code}. Check that `url` {settings} is the endpoint of an \
              MCP server over streamable HTTP."
         ),
-        None if is_untrusted(error) => format!(
+        None if herma_outbound::is_untrusted(client_error(error)) => format!(
             "The certificate of the MCP server `{label}` at {url} is not trusted: {}. Name a file with the \
              certificates that you trust in the environment variable SSL_CERT_FILE.",
             root(error)
@@ -218,14 +218,6 @@ fn is_connect(error: &(dyn Error + 'static)) -> bool {
     chain(error).any(|error| match error.downcast_ref::<HttpError>() {
         Some(HttpError::Client(error)) => connect(error),
         _ => error.downcast_ref().is_some_and(connect),
-    })
-}
-
-/// Whether the server's certificate was refused.
-fn is_untrusted(error: &(dyn Error + 'static)) -> bool {
-    chain(client_error(error)).any(|error| match error.downcast_ref::<io::Error>() {
-        Some(error) => error.get_ref().is_some_and(|inner| is_untrusted(inner)),
-        None => matches!(error.downcast_ref(), Some(rustls::Error::InvalidCertificate(_))),
     })
 }
 

@@ -22,7 +22,6 @@ use rmcp::transport::streamable_http_client::{
     HttpStatusError, StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpError,
     StreamableHttpPostResponse,
 };
-use rustls::crypto::{CryptoProvider, ring};
 use sse_stream::{Error as SseError, Sse, SseStream};
 use tokio::sync::Notify;
 
@@ -43,9 +42,8 @@ pub(super) async fn transport(
     headers: &[(String, String)],
     changes: Arc<Notify>,
 ) -> Result<StreamableHttpClientTransport<BoundedClient>, String> {
-    let is_secure = url.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https:"));
-    let made = tokio::task::spawn_blocking(move || client(is_secure)).await;
-    let client = made.map_err(|error| error.to_string()).flatten();
+    let client =
+        herma_outbound::client(url, |builder| builder.connect_timeout(CONNECT_TIMEOUT).redirect(redirects())).await;
     let client = client.map_err(|error| format!("The MCP server `{label}` has no HTTP client: {error}."))?;
     let mut custom = Headers::new();
     for (name, value) in headers {
@@ -79,33 +77,6 @@ fn redirects() -> Policy {
         let is_same = attempt.previous().first().is_some_and(|first| first.origin() == attempt.url().origin());
         if repeats && is_same && attempt.previous().len() <= MOST_REDIRECTS { attempt.follow() } else { attempt.stop() }
     })
-}
-
-fn client(is_secure: bool) -> Result<Client, String> {
-    let builder = Client::builder()
-        .user_agent(concat!("herma/", env!("CARGO_PKG_VERSION")))
-        .connect_timeout(CONNECT_TIMEOUT)
-        .redirect(redirects())
-        .retry(reqwest::retry::never())
-        .referer(false)
-        .tcp_nodelay(true)
-        .no_proxy();
-    let builder = if is_secure {
-        if CryptoProvider::get_default().is_none() {
-            // Fails only when another thread was quicker, which serves as well.
-            drop(ring::default_provider().install_default());
-        }
-        builder.tls_backend_rustls()
-    } else {
-        // Without TLS the certificates of the machine need not be read.
-        let tls = rustls::ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| error.to_string())?
-            .with_root_certificates(rustls::RootCertStore::empty())
-            .with_no_client_auth();
-        builder.tls_backend_preconfigured(tls)
-    };
-    builder.build().map_err(|error| error.to_string())
 }
 
 /// An HTTP client that reads bounded answers.

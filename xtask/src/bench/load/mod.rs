@@ -1,6 +1,7 @@
 //! The load: each client has its own connection and its own sessions, and sends one turn after the other.
 
 mod kind;
+pub(super) mod questions;
 mod requests;
 mod talk;
 mod whole_history;
@@ -117,6 +118,8 @@ pub(super) enum Api {
     Whole,
     /// As `Chat`, under one session key for all clients, with memory.
     Recall,
+    /// As `Recall`, and each turn asks another question.
+    RecallVaried,
     /// As `Recall`, with memory switched off for each turn.
     RecallOff,
     /// The same bodies without a session header. The history finds the conversation.
@@ -139,6 +142,7 @@ impl Api {
             Self::Slug => "slug",
             Self::Chained => "chained",
             Self::Recall => "recall",
+            Self::RecallVaried => "varied recall",
             Self::RecallOff => "memory off",
             Self::Whole => "by header",
             Self::Unnamed => "unnamed",

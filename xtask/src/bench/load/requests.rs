@@ -7,7 +7,7 @@ use bytes::Bytes;
 use memchr::memmem;
 
 use super::whole_history::WholeHistory;
-use super::{Api, KEY, Plan, Shape};
+use super::{Api, KEY, Plan, Shape, questions};
 use crate::bench::http1::Message;
 use crate::bench::testbed::Target;
 
@@ -34,6 +34,8 @@ enum Turn {
     Chained { request: Vec<u8>, previous: Range<usize> },
     /// It has the whole history.
     Whole(WholeHistory),
+    /// The same with another question each time, at this position.
+    Varied { request: Vec<u8>, question: Range<usize> },
     /// It begins a conversation. The text has this number, in a fixed number of digits, at this position.
     First { request: Vec<u8>, number: usize, place: Range<usize> },
 }
@@ -60,6 +62,12 @@ impl Session {
                     |messages: &str| request("POST /v1/chat/completions", &header, &chat_body(messages, plan.shape));
                 (post(&before), Turn::Same(post(&newest)))
             }
+            Api::RecallVaried => {
+                let header = memory_headers(name, plan.api);
+                let post =
+                    |text: &str| request("POST /v1/chat/completions", &header, &chat_body(&user(text), plan.shape));
+                (post(&questions::next()), Turn::varied(post))
+            }
             Api::Slug => {
                 let place = format!(r#""conversation":"{name}","#);
                 (response(&place, &before, plan.shape), Turn::Same(response(&place, &newest, plan.shape)))
@@ -81,7 +89,7 @@ impl Session {
     pub(super) fn turn(&self) -> &[u8] {
         match &self.turn {
             Turn::Same(request) => request,
-            Turn::Chained { request, .. } | Turn::First { request, .. } => request,
+            Turn::Chained { request, .. } | Turn::Varied { request, .. } | Turn::First { request, .. } => request,
             Turn::Whole(whole) => whole.bytes(),
         }
     }
@@ -94,6 +102,9 @@ impl Session {
                 request[previous.clone()].copy_from_slice(response_id(answer)?.as_bytes());
             }
             Turn::Whole(whole) => whole.answered(answer)?,
+            Turn::Varied { request, question } => {
+                request[question.clone()].copy_from_slice(questions::next().as_bytes());
+            }
             Turn::First { request, number, place } => {
                 *number += 1;
                 request[place.clone()].copy_from_slice(first_number(*number).as_bytes());
@@ -108,6 +119,14 @@ impl Turn {
     fn chained(request: &Bytes) -> Self {
         let at = memmem::find(request, NO_RESPONSE.as_bytes()).unwrap_or_default();
         Self::Chained { request: request.to_vec(), previous: at..at + NO_RESPONSE.len() }
+    }
+
+    /// A turn with a question that is replaced after each answer.
+    fn varied(post: impl Fn(&str) -> Bytes) -> Self {
+        let question = questions::next();
+        let request = post(&question);
+        let at = memmem::rfind(&request, question.as_bytes()).unwrap_or_default();
+        Self::Varied { request: request.to_vec(), question: at..at + question.len() }
     }
 
     /// The name and the number make each text unique: an equal one could be taken for a retry.
@@ -171,7 +190,11 @@ pub(in crate::bench) fn fetch(response: &str) -> Bytes {
 
 /// A chat request of a session with one user message.
 pub(in crate::bench) fn ask(session: &str, text: &str, shape: Shape) -> Bytes {
-    chat(session, &format!(r#"{{"role":"user","content":"{text}"}}"#), shape)
+    chat(session, &user(text), shape)
+}
+
+fn user(text: &str) -> String {
+    format!(r#"{{"role":"user","content":"{text}"}}"#)
 }
 
 /// The session key of turns with memory.
@@ -291,6 +314,18 @@ mod tests {
             assert_eq!(body(unnamed.turn())["messages"][count]["content"], "Yes.");
         }
         assert!(unnamed.answered(&Message::of(b"{}")).is_err());
+    }
+
+    #[test]
+    fn varied_turns_ask_another_question_each_time() {
+        let mut session = session(Target::Herma, Api::RecallVaried, 2);
+        let mut texts = vec![body(opening(&session))["messages"][0]["content"].clone()];
+        for _ in 0..3 {
+            texts.push(body(session.turn())["messages"][0]["content"].clone());
+            session.answered(&Message::of(b"{}")).unwrap();
+        }
+        let different: std::collections::HashSet<String> = texts.iter().map(ToString::to_string).collect();
+        assert_eq!(different.len(), 4, "{texts:?}");
     }
 
     #[test]

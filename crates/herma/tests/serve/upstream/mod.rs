@@ -3,7 +3,7 @@
 mod context_length;
 mod retried;
 mod streams;
-mod tls;
+pub(crate) mod tls;
 mod whole;
 
 use herma_testkit::{Answer, Reply};

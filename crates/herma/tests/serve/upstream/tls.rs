@@ -12,10 +12,12 @@ use tokio_rustls::TlsAcceptor;
 use super::check;
 use crate::support::{CHAT, chat, error, streamed, user};
 
-const AUTHORITY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/serve/upstream/certificates/authority.pem");
+/// The authority that made the certificate.
+pub(crate) const AUTHORITY: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/tests/serve/upstream/certificates/authority.pem");
 
-/// The port of a TLS server in front of a model server. Its certificate is for `127.0.0.1` and `localhost`.
-async fn secured(upstream: &ScriptedUpstream, host: &str) -> u16 {
+/// The port of a TLS server in front of another server. Its certificate is for `127.0.0.1` and `localhost`.
+pub(crate) async fn secured(base_url: &str, host: &str) -> u16 {
     let certificate = CertificateDer::from_pem_slice(include_bytes!("certificates/server.pem")).expect("a certificate");
     let key = PrivateKeyDer::from_pem_slice(include_bytes!("certificates/server.key")).expect("a key");
     let settings = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -27,7 +29,7 @@ async fn secured(upstream: &ScriptedUpstream, host: &str) -> u16 {
     let acceptor = TlsAcceptor::from(Arc::new(settings));
     let listener = TcpListener::bind((host, 0)).await.expect("a free port");
     let port = listener.local_addr().expect("an address").port();
-    let behind = upstream.base_url().trim_start_matches("http://").trim_end_matches("/v1").to_owned();
+    let behind = base_url.trim_start_matches("http://").trim_end_matches("/v1").to_owned();
     tokio::spawn(async move {
         while let Ok((socket, _)) = listener.accept().await {
             let (acceptor, behind) = (acceptor.clone(), behind.clone());
@@ -52,7 +54,7 @@ async fn launch(base_url: &str, trusted: Option<&str>) -> Herma {
 #[tokio::test]
 async fn a_certificate_of_a_trusted_authority_is_accepted_for_its_names_only() {
     let upstream = ScriptedUpstream::start().await;
-    let port = secured(&upstream, "127.0.0.1").await;
+    let port = secured(&upstream.base_url(), "127.0.0.1").await;
     for host in ["127.0.0.1", "localhost"] {
         let herma = launch(&format!("https://{host}:{port}/v1"), Some(AUTHORITY)).await;
         for number in 1..=3 {
@@ -63,7 +65,7 @@ async fn a_certificate_of_a_trusted_authority_is_accepted_for_its_names_only() {
         let mut stream = herma.client().post_stream(CHAT, &streamed(chat(&[user("and streamed")]))).await;
         assert_eq!(stream.text().await, "reply to: and streamed");
     }
-    let other = secured(&upstream, "127.0.0.2").await;
+    let other = secured(&upstream.base_url(), "127.0.0.2").await;
     let herma = launch(&format!("https://127.0.0.2:{other}/v1"), Some(AUTHORITY)).await;
     let refused = herma.client().post_json(CHAT, &chat(&[user("hello")])).await;
     check(&error(&refused, 502), "upstream_error", "invalid peer certificate: certificate not valid for name");
@@ -72,7 +74,7 @@ async fn a_certificate_of_a_trusted_authority_is_accepted_for_its_names_only() {
 #[tokio::test]
 async fn an_unknown_certificate_is_refused_with_its_reason() {
     let upstream = ScriptedUpstream::start().await;
-    let port = secured(&upstream, "127.0.0.1").await;
+    let port = secured(&upstream.base_url(), "127.0.0.1").await;
     let herma = launch(&format!("https://127.0.0.1:{port}/v1"), None).await;
     for body in [chat(&[user("hello")]), streamed(chat(&[user("hello again")]))] {
         let refused = herma.client().post_json(CHAT, &body).await;

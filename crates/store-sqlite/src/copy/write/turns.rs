@@ -30,8 +30,8 @@ impl PieceWriter<'_> {
         if self.turns.insert(turn.id, key).is_some() {
             return broken(format!("turn {} comes twice", turn.id));
         }
-        if turn.unrecorded {
-            recalls::write_unrecorded(self.connection, self.conversation, key)?;
+        if turn.unrecorded || turn.recorded {
+            recalls::write_restored(self.connection, self.conversation, key, turn.recorded)?;
         }
         let brought = turn.waiting.iter().map(|message| NewMessage { id: message.id, said: message.said.clone() });
         Ok(waiting::store(self.connection, key, &brought.collect::<Vec<_>>())?)
