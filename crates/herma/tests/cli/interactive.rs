@@ -277,3 +277,24 @@ fn a_list_fits_into_the_terminal_by_the_width_of_its_letters() {
     assert!(lines[1..].iter().all(|line| line.contains('…') && line.contains("main")), "{screen}");
     assert_eq!(list.code(), Some(0));
 }
+
+#[test]
+fn a_tree_fits_into_terminals_of_every_width_and_marks_what_is_live() {
+    let terminal = Terminal::new();
+    let long = "北海道から九州まで電車で旅する計画を立てています 🚄 and many more words about it";
+    terminal.run(&["chat", "--session", "旅行", long]).answer();
+    for (name, of) in [("by-train", "旅行"), ("by-train-at-night-in-winter", "by-train")] {
+        terminal.run(&["sessions", "branch", of, "--id", name, "--title", long]).answer();
+    }
+    for columns in [40, 60, 80, 200] {
+        let mut tree = TypedCommand::start_in(&terminal.command(&["sessions", "tree", "旅行"]), columns);
+        tree.until("\u{1b}[32mlive");
+        let screen = tree.shows(|screen| screen.matches("live").count() == 3);
+        let lines: Vec<&str> = screen.lines().filter(|line| !line.is_empty()).collect();
+        assert_eq!(lines.len(), 3, "each session is one line of {columns} columns\n{screen}");
+        assert!(lines[0].contains("旅行") && lines[0].contains("now") && lines[0].ends_with("live)  ◀"), "{screen}");
+        assert!(columns < 80 || lines[2].contains("└─ branch: by-train-at-night"), "{screen}");
+        assert!(columns < 80 || lines[0].contains("2 messages"), "{screen}");
+        assert_eq!(tree.code(), Some(0));
+    }
+}

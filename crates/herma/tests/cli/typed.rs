@@ -22,7 +22,7 @@ pub(crate) const ALT_ENTER: &str = "\u{1b}\r";
 pub(crate) const UP: &str = "\u{1b}[A";
 pub(crate) const LEFT: &str = "\u{1b}[D";
 
-/// The size of the terminal at first.
+/// The usual size of the terminal.
 const ROWS: u16 = 24;
 const COLUMNS: u16 = 80;
 
@@ -41,10 +41,15 @@ pub(crate) struct TypedCommand {
 impl TypedCommand {
     /// Starts a command. `setsid` makes the terminal its controlling one, so that Ctrl-C becomes a signal.
     pub(crate) fn start(command: &Command) -> Self {
+        Self::start_in(command, COLUMNS)
+    }
+
+    /// The same, in a terminal of this width.
+    pub(crate) fn start_in(command: &Command, columns: u16) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
-        set_size(&master, ROWS, COLUMNS);
+        set_size(&master, ROWS, columns);
         let path = std::ffi::OsString::from_vec(ptsname(&master, Vec::new()).unwrap().into_bytes());
         let side = || OpenOptions::new().read(true).write(true).open(&path).unwrap();
         let mut typed = Command::new("setsid");
@@ -69,7 +74,7 @@ impl TypedCommand {
                 }
             }
         });
-        Self { child, keyboard, output, screen: Vec::new(), read: 0, emulator: vt100::Parser::new(ROWS, COLUMNS, 0) }
+        Self { child, keyboard, output, screen: Vec::new(), read: 0, emulator: vt100::Parser::new(ROWS, columns, 0) }
     }
 
     /// Types text as a paste, the way a terminal marks one.
