@@ -54,7 +54,7 @@ const TERMINATED: u8 = 143;
 /// Answers once if there is a prompt or stdin is no terminal; otherwise chats until the person leaves.
 pub(crate) fn run(common: Common, flags: ChatFlags) -> anyhow::Result<ExitCode> {
     let loaded = setup::load(common, Overrides::default())?;
-    logging::of_command(&loaded.config.telemetry)?;
+    logging::of_chat(&loaded.config.telemetry)?;
     output::notices(&loaded.notices);
     setup::on_this_thread(chat(loaded.config, flags))
 }

@@ -26,8 +26,8 @@ pub(super) async fn print(sessions: &Sessions<'_>, alias: &Alias, session: &Sess
     Ok(())
 }
 
-/// Reads the whole ledger, page by page.
-async fn ledger(sessions: &Sessions<'_>, alias: &Alias) -> Result<Vec<Compaction>, GatewayError> {
+/// Reads the whole ledger, page by page, newest first.
+pub(super) async fn ledger(sessions: &Sessions<'_>, alias: &Alias) -> Result<Vec<Compaction>, GatewayError> {
     let (mut rows, mut before) = (Vec::new(), None);
     loop {
         let page = sessions.compactions(alias, before, MAX_PAGE).await?;
