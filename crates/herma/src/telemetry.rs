@@ -129,7 +129,8 @@ mod otlp {
                 }),
                 metrics,
             };
-            Export(Some((Exporter::start(&self.tracer, settings), flush_limit)))
+            let exporter = Exporter::start(&self.tracer, settings);
+            Export(Some(RunningExport { exporter, tracer: self.tracer, flush_limit }))
         }
     }
 
@@ -153,15 +154,21 @@ mod otlp {
         own.chain(config.resource.iter().map(|(name, value)| (name.clone(), value.clone()))).collect()
     }
 
-    /// What sends while the process runs, and how long it may take at the end.
-    pub(crate) struct Export(Option<(Exporter, Duration)>);
+    /// What sends while the process runs.
+    pub(crate) struct Export(Option<RunningExport>);
+
+    struct RunningExport {
+        exporter: Exporter,
+        tracer: Tracer,
+        /// How long sending may take at the end.
+        flush_limit: Duration,
+    }
 
     impl Export {
-        /// Sends what is left, within a limit.
-        pub(crate) async fn shut_down(self) {
-            if let Some((exporter, limit)) = self.0 {
-                exporter.shut_down(limit).await;
-            }
+        /// Sends what is left, within a limit. Says whether no span was lost, now or earlier.
+        pub(crate) async fn shut_down(self) -> bool {
+            let Some(running) = self.0 else { return true };
+            running.exporter.shut_down(running.flush_limit).await && running.tracer.counts().dropped == 0
         }
     }
 }
@@ -204,6 +211,8 @@ mod without {
     pub(crate) struct Export;
 
     impl Export {
-        pub(crate) async fn shut_down(self) {}
+        pub(crate) async fn shut_down(self) -> bool {
+            true
+        }
     }
 }

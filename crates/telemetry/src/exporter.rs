@@ -85,16 +85,19 @@ impl Exporter {
         Self { stop, tasks }
     }
 
-    /// Sends what is left and ends. What does not get through within the limit is lost.
-    pub async fn shut_down(self, limit: Duration) {
+    /// Sends what is left and ends. What does not get through within the limit is lost. Says whether it ended in time.
+    pub async fn shut_down(self, limit: Duration) -> bool {
         self.stop.send_replace(true);
         let until = tokio::time::Instant::now() + limit;
+        let mut is_in_time = true;
         for mut task in self.tasks {
             if tokio::time::timeout_at(until, &mut task).await.is_err() {
                 task.abort();
+                is_in_time = false;
                 tracing::warn!("the collector was too slow at the end; the last telemetry is lost");
             }
         }
+        is_in_time
     }
 }
 

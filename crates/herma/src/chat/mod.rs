@@ -98,7 +98,9 @@ async fn chat(config: Config, flags: ChatFlags) -> anyhow::Result<ExitCode> {
         output::dim(&format!("to continue: {command}"));
     }
     gateway.drain(DRAIN_TIMEOUT).await;
-    export.shut_down().await;
+    if !export.shut_down().await {
+        output::dim("not all traces could be sent to the collector; --verbose says why");
+    }
     outcome
 }
 

@@ -24,8 +24,8 @@ pub(crate) use queue::Flush;
 
 /// The filter of commands if none is set.
 const COMMANDS: &str = "warn";
-/// The same for `herma chat`, which prints itself why a turn failed. Lines of the log would stand in its answers.
-const CHAT: &str = "warn,herma_upstream=error,herma_gateway::warning=error";
+/// The same for `herma chat`, which prints itself what failed. Lines of the log would stand in its answers and prompts.
+const CHAT: &str = "warn,herma_upstream=error,herma_gateway::warning=error,herma_telemetry=error";
 /// The same for `herma tools`, which prints itself why a server failed.
 const TOOLS: &str = "warn,herma_tools=error";
 

@@ -1,7 +1,7 @@
 //! A turn that waits keeps its trace: in line behind another turn, and parked until a person answers.
 
 use herma_testkit::{Gate, McpServer, Reply, ToolCall};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::collector::{attribute, hex};
 use super::{Observed, PARENT, PARENT_SPAN, TRACE};
@@ -45,7 +45,7 @@ async fn a_turn_that_waits_in_line_and_is_parked_and_resumed_is_one_trace() {
     until("in line", async || client.get("/metrics").await.text().contains("herma_waiting_turns 1")).await;
     gate.open();
     ahead.await.expect("an answer").expect(200);
-    let has_status = async |status: &str| client.get(&run).await.expect(200)["status"] == Value::from(status);
+    let has_status = async |status: &str| client.get(&run).await.expect(200)["status"] == status;
     until("parked", async || has_status("waiting_for_approval").await).await;
     client.post_json(&format!("{run}/approval"), &json!({"choice": "once"})).await.expect(200);
     until("completed", async || has_status("completed").await).await;
