@@ -35,7 +35,7 @@ impl TreeLine {
     /// The line in at most `width` columns. Without a width all of it.
     ///
     /// The title is cut first. Then tokens, kind, messages, relation and title are left out, in this order, until the
-    /// rest fits. At last the name is cut, and the age is left out. Where the session is live always stands.
+    /// rest fits. At last the name is cut, and the age is left out. It always says whether the session is live.
     pub(super) fn fitted(mut self, width: Option<usize>, has_colours: bool) -> String {
         let Some(width) = width else { return self.painted(has_colours) };
         self.branches = ending(&self.branches, width / 2);
