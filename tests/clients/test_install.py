@@ -10,6 +10,8 @@ from blocks import blocks
 
 ROOT = Path(__file__).resolve().parents[2]
 VERSION = "0.1.0"
+# For all commands of a test, in seconds. A release build takes four minutes on two idle cores, twenty on busy ones.
+LIMIT = 35 * 60
 
 
 def installing(page):
@@ -19,12 +21,18 @@ def installing(page):
 
 
 class Install(unittest.TestCase):
-    def setUp(self):
+    @classmethod
+    def setUpClass(cls):
+        # One clone for all tests, so that its target directory makes one release build for all of them.
         directory = tempfile.TemporaryDirectory(prefix="herma-install-")
-        self.addCleanup(directory.cleanup)
-        self.clone, self.home = Path(directory.name, "herma"), Path(directory.name, "home")
-        self.home.mkdir()
-        subprocess.run(["git", "clone", "--quiet", ROOT, self.clone], check=True)
+        cls.addClassCleanup(directory.cleanup)
+        cls.clone = Path(directory.name, "herma")
+        subprocess.run(["git", "clone", "--quiet", ROOT, cls.clone], check=True)
+
+    def setUp(self):
+        home = tempfile.TemporaryDirectory(prefix="herma-install-home-")
+        self.addCleanup(home.cleanup)
+        self.home = Path(home.name)
         user = Path.home()
         self.environment = {
             "PATH": os.environ["PATH"],
@@ -33,13 +41,17 @@ class Install(unittest.TestCase):
             "RUSTUP_HOME": os.environ.get("RUSTUP_HOME", str(user / ".rustup")),
             "CARGO_HOME": os.environ.get("CARGO_HOME", str(user / ".cargo")),
             "CARGO_INSTALL_ROOT": str(self.home / ".cargo"),
-            # Libraries are compiled once for all clones.
+            # Libraries stay compiled for the next run.
             "CARGO_BUILD_BUILD_DIR": os.environ.get("CARGO_BUILD_BUILD_DIR", f"{os.environ['CLIENTS_DIR']}/install"),
         }
 
     def run_here(self, script):
-        done = subprocess.run(["bash", "-e", "-c", script], cwd=self.clone, env=self.environment, text=True,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        try:
+            done = subprocess.run(["bash", "-e", "-c", script], cwd=self.clone, env=self.environment, text=True,
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  timeout=LIMIT)
+        except subprocess.TimeoutExpired as expired:
+            self.fail(f"not done after {LIMIT} seconds: {script}\n{(expired.stdout or b'')[-4000:].decode()}")
         self.assertEqual(done.returncode, 0, f"{script}\n{done.stdout[-4000:]}")
         return done.stdout
 

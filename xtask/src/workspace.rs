@@ -11,10 +11,22 @@ pub(crate) fn root() -> &'static Path {
 }
 
 /// The cargo that runs this task, or the one on the path.
+///
+/// It does not get the variables that cargo sets for this task itself. Build scripts watch some of them, so `ring` and
+/// all that needs it would be built again after each `cargo build` of a person.
 pub(crate) fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root());
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(is_of_this_package) {
+            cargo.env_remove(name);
+        }
+    }
     cargo
+}
+
+fn is_of_this_package(variable: &str) -> bool {
+    variable.starts_with("CARGO_PKG_") || variable.starts_with("CARGO_MANIFEST_")
 }
 
 /// Runs a command and returns its standard output. Fails with its standard error.

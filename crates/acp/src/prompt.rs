@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use herma_gateway::{AskWhere, Caller, ConversationRef, MemoryUse, TurnRequest};
+use herma_model::TraceContext;
 use herma_model::alias::Namespace;
 use herma_store::ConversationRow;
+use herma_telemetry::SpanKind;
 use serde_json::Value;
 
 use crate::agent::{Agent, Answered, Handled, ORIGIN};
@@ -12,7 +14,7 @@ use crate::commands::Command;
 use crate::content::user_message;
 use crate::error::{bad_params, of_session, request_cancelled};
 use crate::in_flight::{Place, StopCause};
-use crate::schema::{ContentBlock, Error, Meta, PromptRequest, PromptResponse, StopReason};
+use crate::schema::{ContentBlock, Error, Meta, PromptRequest, PromptResponse, StopReason, method};
 use crate::session::OpenSession;
 use crate::turn::TurnTeller;
 
@@ -35,6 +37,10 @@ impl Agent {
             };
         }
         let mut turn = self.turn_request(&session, &row, &request.prompt)?;
+        // It ends with this function.
+        let span =
+            self.gateway.settings().tracer.begin(caller(request.meta.as_ref()), SpanKind::Server, method::PROMPT);
+        turn.trace = span.trace().clone();
         turn.options.memory = memory_use(request.meta.as_ref())?;
         self.deny_parked_turn(&session, &row).await?;
         if let Some(cause) = place.stop.cause() {
@@ -67,6 +73,12 @@ impl Agent {
         turn.options.session_tools = Some(Arc::clone(&session.tools));
         Ok(turn)
     }
+}
+
+/// The editor's place in its trace, by `_meta.traceparent` and `_meta.tracestate`. A malformed one is ignored.
+fn caller(meta: Option<&Meta>) -> Option<TraceContext> {
+    let text = |name| meta.and_then(|meta| meta.get(name)).and_then(Value::as_str);
+    TraceContext::parse(text("traceparent")?, text("tracestate"))
 }
 
 /// How the turn uses long-term memory, by `_meta.hermes.memory`.

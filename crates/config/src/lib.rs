@@ -38,7 +38,7 @@ pub use sections::responses::{HostedTools, ResponsesConfig};
 pub use sections::retention::RetentionConfig;
 pub use sections::server::ServerConfig;
 pub use sections::store::StoreConfig;
-pub use sections::telemetry::{ExportedSignal, LogFormat, TelemetryConfig};
+pub use sections::telemetry::{ExportLimits, ExportedSignal, LogFormat, TelemetryConfig};
 pub use sections::titles::{TitleMaker, TitlesConfig};
 pub use sections::tools::{BuiltInTool, DelegateConfig, ToolsConfig};
 pub use sections::upstream::UpstreamConfig;

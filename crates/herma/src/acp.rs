@@ -7,10 +7,11 @@ use std::process::ExitCode;
 use anyhow::Context;
 use herma_acp::{AgentSettings, Streams};
 use herma_config::{Config, Overrides};
-use herma_gateway::{Gateway, access};
+use herma_gateway::{Gateway, Settings, access};
 
 use crate::arguments::Common;
 use crate::signals::Signals;
+use crate::telemetry::Telemetry;
 use crate::{logging, output, setup};
 
 /// Serves an editor until it closes stdin, or until a signal comes.
@@ -25,16 +26,20 @@ pub(crate) fn run(common: Common) -> anyhow::Result<ExitCode> {
 async fn serve(config: &Config, stdout: File) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::catch().context("cannot catch signals")?;
     let servers = setup::ConfiguredServers::of(config)?;
-    let settings = setup::gateway_settings(config, &servers);
+    let telemetry = Telemetry::of(&config.telemetry, &servers.connections)?;
+    let settings = Settings { tracer: telemetry.tracer(), ..setup::gateway_settings(config, &servers) };
     let store = setup::open_store(config)?;
     let principal = access::default_principal(&*store).await?;
+    let export = telemetry.start_traces();
     let gateway = Gateway::start(store, servers.servers, settings);
     let agent = AgentSettings { version: env!("CARGO_PKG_VERSION"), cwd: std::env::current_dir()? };
     let stop = async {
         signals.next().await;
     };
     let streams = Streams { input: BufReader::new(io::stdin()), output: stdout, is_input_closed };
-    herma_acp::serve(gateway, principal, agent, streams, stop).await?;
+    let served = herma_acp::serve(gateway, principal, agent, streams, stop).await;
+    export.shut_down().await;
+    served?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -483,7 +483,7 @@ mod tests {
             ("delete trip --children eat", false),
             ("compactions conv_1 --json", true),
             ("undo trip cmp_1", false),
-            ("undo trip", false),
+            ("undo trip", true),
             (&format!("undo trip {id}"), true),
         ] {
             let words = ["herma", "sessions"].into_iter().chain(line.split(' '));

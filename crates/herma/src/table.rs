@@ -109,11 +109,6 @@ impl<const N: usize> Table<N> {
     }
 }
 
-/// Lays out a heading and rows with the same number of cells, for stdout. Nothing is cut.
-pub(crate) fn layout<const N: usize>(heading: [&'static str; N], rows: &[[String; N]]) -> String {
-    Table::new(heading).layout(rows, Stream::Stdout)
-}
-
 /// A time on the clock of this place, to the minute.
 pub(crate) fn minute(moment: Timestamp) -> String {
     local_time::minute(moment)
@@ -150,7 +145,7 @@ mod tests {
     #[test]
     fn columns_are_as_wide_as_terminals_show_them() {
         let rows = [["オスロ".to_owned(), "b".to_owned()], ["a".to_owned(), String::new()]];
-        assert_eq!(layout(["ID", "MORE"], &rows), "ID      MORE\nオスロ  b\na");
+        assert_eq!(Table::new(["ID", "MORE"]).fitted(&rows, None, false), "ID      MORE\nオスロ  b\na");
     }
 
     #[test]

@@ -13,25 +13,24 @@ pub(crate) use without::Telemetry;
 
 #[cfg(feature = "otlp")]
 mod otlp {
+    use std::pin::Pin;
     use std::sync::Arc;
     use std::time::Duration;
 
     use anyhow::Context;
     use bytes::Bytes;
-    use herma_config::{ExportedSignal, Secret};
-    use herma_telemetry::{ExportSettings, Exporter, NotSent, Sampling, Signal};
+    use herma_config::{ExportLimits, ExportedSignal, Secret};
+    use herma_telemetry::{ExportSettings, Exporter, NotSent, QueueLimits, Sampling, Signal};
     use herma_upstream::{NotPosted, PostTarget};
 
     use super::{Connections, TelemetryConfig, Tracer};
 
-    /// Most spans that wait to be sent.
-    const QUEUE: usize = 4096;
-    /// How long a span waits at most before it is sent.
-    const DELAY: Duration = Duration::from_secs(5);
-    /// How long one request to the collector may take.
-    const TIMEOUT: Duration = Duration::from_secs(10);
-    /// How long sending the last spans and metrics may take at the end.
+    /// How long one request to the collector may take if there is no limit: 24 days, as OpenTelemetry proposes.
+    const NO_LIMIT: Duration = Duration::from_millis(i32::MAX as u64);
+    /// How long sending the last spans and metrics may take at the end of a server.
     const FLUSH_LIMIT: Duration = Duration::from_secs(2);
+    /// The same at the end of a command. A person or an editor waits for it.
+    const COMMAND_FLUSH_LIMIT: Duration = Duration::from_secs(1);
 
     const PROTOBUF: &str = "application/x-protobuf";
 
@@ -49,7 +48,10 @@ mod otlp {
         metrics: Option<PostTarget>,
         resource: Vec<(String, String)>,
         metrics_interval: Duration,
+        limits: ExportLimits,
     }
+
+    type ReadMetrics = Box<dyn Fn() -> Pin<Box<dyn Future<Output = String> + Send>> + Send + Sync>;
 
     impl Telemetry {
         /// Checks the settings. Sends nothing.
@@ -61,13 +63,18 @@ mod otlp {
             let headers =
                 config.otlp_headers.iter().map(|(name, value)| (name.clone(), Secret::expose(value).to_owned()));
             let headers: Vec<_> = headers.collect();
+            let limits = config.limits.clone();
+            let timeout = limits.request_timeout.unwrap_or(NO_LIMIT);
             let at = |path: &str| {
-                PostTarget::new(&format!("{endpoint}{path}"), &headers, PROTOBUF, TIMEOUT, connections)
+                PostTarget::new(&format!("{endpoint}{path}"), &headers, PROTOBUF, timeout, connections)
                     .context("`telemetry.otlp_endpoint` cannot be used")
             };
             let sampling = Sampling { ratio: config.sample_ratio, follows_caller: config.sample_as_caller };
             let tracer = match config.export.contains(&ExportedSignal::Traces) {
-                true => Tracer::recording(sampling, QUEUE, passes_on),
+                true => {
+                    let queue = QueueLimits { queue: limits.span_queue, batch: limits.span_batch };
+                    Tracer::recording(sampling, queue, passes_on)
+                }
                 false => Tracer::off(passes_on),
             };
             let has_metrics = config.export.contains(&ExportedSignal::Metrics);
@@ -77,6 +84,7 @@ mod otlp {
                 metrics: has_metrics.then(|| at("/v1/metrics")).transpose()?,
                 resource: resource(config),
                 metrics_interval: config.metrics_interval,
+                limits,
             };
             Ok(Self { tracer, target: Some(target) })
         }
@@ -90,17 +98,27 @@ mod otlp {
             self.target.as_ref().map(|target| format!("telemetry is sent to {}", target.endpoint))
         }
 
-        /// Starts to send. `metrics` reads the metrics for Prometheus.
+        /// Starts to send traces and metrics of a server. `metrics` reads the metrics for Prometheus.
         pub(crate) fn start<R>(self, metrics: impl Fn() -> R + Send + Sync + 'static) -> Export
         where
             R: Future<Output = String> + Send + 'static,
         {
+            self.export(Some(Box::new(move || Box::pin(metrics()))), FLUSH_LIMIT)
+        }
+
+        /// Starts to send traces of a command.
+        pub(crate) fn start_traces(self) -> Export {
+            self.export(None, COMMAND_FLUSH_LIMIT)
+        }
+
+        fn export(self, metrics: Option<ReadMetrics>, flush_limit: Duration) -> Export {
             let Some(target) = self.target else { return Export(None) };
             let (traces, posted_metrics) = (Arc::new(target.traces), target.metrics.map(Arc::new));
-            let reads_metrics = posted_metrics.is_some();
+            let metrics = metrics.filter(|_| posted_metrics.is_some());
             let settings = ExportSettings {
                 resource: target.resource,
-                delay: DELAY,
+                delay: target.limits.span_delay,
+                batch_timeout: target.limits.span_timeout,
                 metrics_interval: target.metrics_interval,
                 send: Box::new(move |signal, body| {
                     let target = match signal {
@@ -109,12 +127,10 @@ mod otlp {
                     };
                     Box::pin(post(target, body))
                 }),
-                metrics: reads_metrics.then(|| {
-                    let read: Box<dyn Fn() -> _ + Send + Sync> = Box::new(move || Box::pin(metrics()) as _);
-                    read
-                }),
+                metrics,
             };
-            Export(Some(Exporter::start(&self.tracer, settings)))
+            let exporter = Exporter::start(&self.tracer, settings);
+            Export(Some(RunningExport { exporter, tracer: self.tracer, flush_limit }))
         }
     }
 
@@ -138,15 +154,21 @@ mod otlp {
         own.chain(config.resource.iter().map(|(name, value)| (name.clone(), value.clone()))).collect()
     }
 
-    /// What sends while the server runs.
-    pub(crate) struct Export(Option<Exporter>);
+    /// What sends while the process runs.
+    pub(crate) struct Export(Option<RunningExport>);
+
+    struct RunningExport {
+        exporter: Exporter,
+        tracer: Tracer,
+        /// How long sending may take at the end.
+        flush_limit: Duration,
+    }
 
     impl Export {
-        /// Sends what is left, within a limit.
-        pub(crate) async fn shut_down(self) {
-            if let Some(exporter) = self.0 {
-                exporter.shut_down(FLUSH_LIMIT).await;
-            }
+        /// Sends what is left, within a limit. Says whether no span was lost, now or earlier.
+        pub(crate) async fn shut_down(self) -> bool {
+            let Some(running) = self.0 else { return true };
+            running.exporter.shut_down(running.flush_limit).await && running.tracer.counts().dropped == 0
         }
     }
 }
@@ -179,12 +201,18 @@ mod without {
         pub(crate) fn start<R>(self, _: impl Fn() -> R) -> Export {
             Export
         }
+
+        pub(crate) fn start_traces(self) -> Export {
+            Export
+        }
     }
 
     /// Nothing.
     pub(crate) struct Export;
 
     impl Export {
-        pub(crate) async fn shut_down(self) {}
+        pub(crate) async fn shut_down(self) -> bool {
+            true
+        }
     }
 }

@@ -34,18 +34,39 @@ pub(crate) fn padded(text: &str, width: usize) -> String {
     format!("{text}{}", " ".repeat(width.saturating_sub(columns(text))))
 }
 
-/// The words of a text in lines of at most `width` columns. A word that is wider has a line of its own.
+/// The words of a text in lines of at most `width` columns. A word that is wider has a line of its own, so that ids and
+/// paths stay whole. If it has wide letters, it is broken between letters: their languages write without spaces.
 pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
-        let line = lines.last_mut().filter(|line| line.is_empty() || columns(line) + 1 + columns(word) <= width);
-        match line {
-            Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) => line.push_str(&format!(" {word}")),
-            None => lines.push(word.to_owned()),
+        let is_broken = columns(word) > width && letters(word).any(|(_, width)| width > 1);
+        let pieces: Vec<&str> = if is_broken { letters(word).map(|(letter, _)| letter).collect() } else { vec![word] };
+        for (number, piece) in pieces.into_iter().enumerate() {
+            let gap = if number == 0 { " " } else { "" };
+            let line = lines.last_mut();
+            let line = line.filter(|line| line.is_empty() || columns(line) + gap.len() + columns(piece) <= width);
+            match line {
+                Some(line) if line.is_empty() => line.push_str(piece),
+                Some(line) => line.push_str(&format!("{gap}{piece}")),
+                None => lines.push(piece.to_owned()),
+            }
         }
     }
     lines
+}
+
+/// A text beside its name, both in a terminal of this width. The text begins at the column `beside`. If a word is too
+/// wide for that, the text stands below its name.
+pub(crate) fn named(name: &str, text: &str, beside: usize, width: Option<usize>) -> Vec<String> {
+    const INDENT: usize = 2;
+    let room = width.map_or(usize::MAX, |width| width.saturating_sub(beside));
+    let parts = if columns(text) > room { wrapped(text, room) } else { vec![text.to_owned()] };
+    if parts.iter().any(|part| columns(part) > room) {
+        let below = wrapped(text, width.unwrap_or(usize::MAX).saturating_sub(INDENT));
+        return std::iter::once(name.to_owned()).chain(below.iter().map(|part| format!("  {part}"))).collect();
+    }
+    let names = std::iter::once(name).chain(std::iter::repeat(""));
+    names.zip(parts).map(|(name, part)| format!("{}{part}", padded(name, beside))).collect()
 }
 
 #[cfg(test)]
@@ -64,5 +85,9 @@ mod tests {
         assert_eq!(padded("オ", 4), "オ  ");
         assert_eq!(wrapped("one two  three", 7), ["one two", "three"]);
         assert_eq!(wrapped("a wide-word b", 4), ["a", "wide-word", "b"]);
+        assert_eq!(named("id", "1a2b", 6, None), ["id    1a2b"]);
+        assert_eq!(named("id", "one two", 6, Some(10)), ["id    one", "      two"]);
+        assert_eq!(named("id", "1a2b3c4d", 6, Some(12)), ["id", "  1a2b3c4d"]);
+        assert_eq!(wrapped("1 北海道から九州 🚄🚄", 8), ["1 北海道", "から九州", "🚄🚄"]);
     }
 }

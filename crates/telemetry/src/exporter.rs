@@ -1,7 +1,7 @@
 //! Sends spans and metrics to a collector, in the background.
 //!
-//! No turn waits for it. Spans wait in a bounded queue. A batch is repeated a few times if the collector cannot be
-//! reached, and is then dropped and counted. At the end, what is left is sent once, within a limit.
+//! No turn waits for it. Spans wait in a bounded queue. A batch is repeated a few times, within a time limit, if the
+//! collector cannot be reached. Then it is dropped and counted. At the end, what is left is sent once, within a limit.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -53,6 +53,8 @@ pub struct ExportSettings {
     pub resource: Vec<(String, String)>,
     /// How long a span waits at most before it is sent.
     pub delay: Duration,
+    /// How long a batch of spans is tried. `None` is without a limit.
+    pub batch_timeout: Option<Duration>,
     /// How often metrics are sent.
     pub metrics_interval: Duration,
     /// Sends a request and returns the body of the answer. It has to end within a time limit of its own.
@@ -83,16 +85,19 @@ impl Exporter {
         Self { stop, tasks }
     }
 
-    /// Sends what is left and ends. What does not get through within the limit is lost.
-    pub async fn shut_down(self, limit: Duration) {
+    /// Sends what is left and ends. What does not get through within the limit is lost. Says whether it ended in time.
+    pub async fn shut_down(self, limit: Duration) -> bool {
         self.stop.send_replace(true);
         let until = tokio::time::Instant::now() + limit;
+        let mut is_in_time = true;
         for mut task in self.tasks {
             if tokio::time::timeout_at(until, &mut task).await.is_err() {
                 task.abort();
+                is_in_time = false;
                 tracing::warn!("the collector was too slow at the end; the last telemetry is lost");
             }
         }
+        is_in_time
     }
 }
 
@@ -110,9 +115,15 @@ impl Spans {
             let is_last = tokio::select! {
                 biased;
                 () = stopped(&mut stop) => true,
-                () = self.recorder.has_batch() => false,
-                () = tokio::time::sleep(self.settings.delay) => false,
+                () = self.recorder.has_spans() => false,
             };
+            let is_last = is_last
+                || tokio::select! {
+                    biased;
+                    () = stopped(&mut stop) => true,
+                    () = self.recorder.has_batch() => false,
+                    () = tokio::time::sleep(self.settings.delay) => false,
+                };
             loop {
                 let batch = self.recorder.batch();
                 if batch.is_empty() {
@@ -126,19 +137,38 @@ impl Spans {
         }
     }
 
-    /// Sends a batch. It is repeated until it is taken, the tries are used up, or the process is to end.
+    /// Sends a batch, and counts what became of it.
     async fn deliver(&mut self, batch: &[EndedSpan], stop: &mut watch::Receiver<bool>) {
         let body = Bytes::from(spans_request(&self.settings.resource, batch));
+        let limit = self.settings.batch_timeout;
+        let sending = self.send_repeatedly(body, stop);
+        let sent = match limit {
+            Some(limit) => tokio::time::timeout(limit, sending).await.unwrap_or_else(|_| {
+                let why = format!("the collector did not take them within {limit:?}");
+                Err(NotSent { why, may_be_repeated: false, retry_after: None })
+            }),
+            None => sending.await,
+        };
+        match sent {
+            Ok(answer) => self.taken(batch.len(), rejected(&answer)),
+            Err(failed) => self.lost(batch.len(), &failed),
+        }
+    }
+
+    /// Sends a batch until it is taken, the tries are used up, or the process is to end.
+    async fn send_repeatedly(&self, body: Bytes, stop: &mut watch::Receiver<bool>) -> Result<Bytes, NotSent> {
         let mut pause = FIRST_PAUSE;
-        for nth in 1..=TRIES {
+        let mut nth = 0;
+        loop {
+            nth += 1;
             // Read before the try, so that there is one more after a stop.
             let is_last = nth == TRIES || *stop.borrow();
             let failed = match (self.settings.send)(Signal::Traces, body.clone()).await {
-                Ok(answer) => return self.taken(batch.len(), rejected(&answer)),
+                Ok(answer) => return Ok(answer),
                 Err(failed) => failed,
             };
             if is_last || !failed.may_be_repeated {
-                return self.lost(batch.len(), &failed);
+                return Err(failed);
             }
             let wait = failed.retry_after.unwrap_or(pause).min(LONGEST_PAUSE);
             pause *= 2;

@@ -22,7 +22,7 @@ mod trace;
 mod tracer;
 
 pub use exporter::{ExportSettings, Exporter, NotSent, Signal};
-pub use recorder::SpanCounts;
+pub use recorder::{QueueLimits, SpanCounts};
 pub use sampling::Sampling;
 pub use span::{Span, SpanKind, Value};
 pub use trace::Trace;

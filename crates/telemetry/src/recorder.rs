@@ -7,8 +7,14 @@ use tokio::sync::Notify;
 
 use crate::span::EndedSpan;
 
-/// Most spans of one batch.
-pub(crate) const BATCH: usize = 512;
+/// How many spans wait, and how many are sent at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueueLimits {
+    /// Most spans that wait. Further ones are dropped and counted.
+    pub queue: usize,
+    /// Most spans of one batch.
+    pub batch: usize,
+}
 
 /// What became of spans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -24,6 +30,10 @@ pub struct SpanCounts {
 pub(crate) struct Recorder {
     queue: Mutex<Vec<EndedSpan>>,
     limit: usize,
+    /// Most spans of one batch, from 1 to `limit`.
+    batch: usize,
+    /// Notified when the first span waits.
+    first: Notify,
     /// Notified when a whole batch waits.
     full_batch: Notify,
     exported: AtomicU64,
@@ -31,10 +41,12 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    pub(crate) fn new(limit: usize) -> Self {
-        let limit = limit.max(1);
+    pub(crate) fn new(limits: QueueLimits) -> Self {
+        let limit = limits.queue.max(1);
         let [exported, dropped] = [const { AtomicU64::new(0) }; 2];
-        Self { queue: Mutex::default(), limit, full_batch: Notify::new(), exported, dropped }
+        let [first, full_batch] = [const { Notify::const_new() }; 2];
+        let batch = limits.batch.clamp(1, limit);
+        Self { queue: Mutex::default(), limit, batch, first, full_batch, exported, dropped }
     }
 
     fn queue(&self) -> MutexGuard<'_, Vec<EndedSpan>> {
@@ -53,7 +65,10 @@ impl Recorder {
             queue.push(span);
             queue.len()
         };
-        if waiting == BATCH.min(self.limit) {
+        if waiting == 1 {
+            self.first.notify_one();
+        }
+        if waiting == self.batch {
             self.full_batch.notify_one();
         }
     }
@@ -70,11 +85,16 @@ impl Recorder {
     /// The oldest spans, as many as go into one batch.
     pub(crate) fn batch(&self) -> Vec<EndedSpan> {
         let mut queue = self.queue();
-        let end = queue.len().min(BATCH);
+        let end = queue.len().min(self.batch);
         queue.drain(..end).collect()
     }
 
-    /// Waits until a whole batch waits. Cancel-safe.
+    /// Waits until a span waits. It may return once too often. Cancel-safe.
+    pub(crate) async fn has_spans(&self) {
+        self.first.notified().await;
+    }
+
+    /// Waits until a whole batch waits. It may return once too often. Cancel-safe.
     pub(crate) async fn has_batch(&self) {
         self.full_batch.notified().await;
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use herma_model::{SpanId, TraceContext, TraceId};
 use uuid::Uuid;
 
-use crate::recorder::{Recorder, SpanCounts};
+use crate::recorder::{QueueLimits, Recorder, SpanCounts};
 use crate::sampling::Sampling;
 use crate::span::{Span, SpanKind};
 use crate::trace::Trace;
@@ -24,9 +24,9 @@ impl Tracer {
         Self { recording: None, keeps_to_itself: !passes_on }
     }
 
-    /// Records spans into a queue of this length. The exporter empties it.
-    pub fn recording(sampling: Sampling, queue: usize, passes_on: bool) -> Self {
-        Self { recording: Some((Arc::new(Recorder::new(queue)), sampling)), keeps_to_itself: !passes_on }
+    /// Records spans into a bounded queue. The exporter empties it.
+    pub fn recording(sampling: Sampling, limits: QueueLimits, passes_on: bool) -> Self {
+        Self { recording: Some((Arc::new(Recorder::new(limits)), sampling)), keeps_to_itself: !passes_on }
     }
 
     /// Begins work that another process may have asked for: a span in the caller's trace, or in a new one.

@@ -11,6 +11,9 @@ use crate::sections::telemetry::{ExportedSignal, TelemetryConfig};
 use crate::values::http_url::HttpUrl;
 use crate::values::secret::Secret;
 
+/// What a timeout must be.
+const TIMEOUT: &str = "whole milliseconds, such as 10000; 0 is without a limit";
+
 /// Applies the variables to settings that were not given. `set` has the keys that were. Returns notices.
 pub(super) fn apply(environment: &Environment, telemetry: &mut TelemetryConfig, set: &[String]) -> Vec<String> {
     let is_free = |key: &str| !set.iter().any(|given| given.strip_prefix("telemetry.") == Some(key));
@@ -109,7 +112,44 @@ pub(super) fn apply(environment: &Environment, telemetry: &mut TelemetryConfig, 
             },
         );
     }
+    let limits = &mut telemetry.limits;
+    read("OTEL_EXPORTER_OTLP_TIMEOUT", TIMEOUT, &mut |text| {
+        limits.request_timeout = timeout(text)?;
+        Some(())
+    });
+    read("OTEL_BSP_EXPORT_TIMEOUT", TIMEOUT, &mut |text| {
+        limits.span_timeout = timeout(text)?;
+        Some(())
+    });
+    read("OTEL_BSP_SCHEDULE_DELAY", "whole milliseconds, such as 5000", &mut |text| {
+        limits.span_delay = milliseconds(text)?;
+        Some(())
+    });
+    read("OTEL_BSP_MAX_QUEUE_SIZE", "a number of spans, at least 1, such as 2048", &mut |text| {
+        limits.span_queue = spans(text)?;
+        Some(())
+    });
+    limits.span_batch = limits.span_batch.min(limits.span_queue);
+    let most = limits.span_queue;
+    let allowed = format!("a number of spans from 1 to {most}, the size of the queue (OTEL_BSP_MAX_QUEUE_SIZE)");
+    read("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", &allowed, &mut |text| {
+        limits.span_batch = spans(text).filter(|batch| *batch <= most)?;
+        Some(())
+    });
     notices
+}
+
+fn milliseconds(text: &str) -> Option<Duration> {
+    text.parse::<u32>().ok().map(|milliseconds| Duration::from_millis(milliseconds.into()))
+}
+
+/// A time limit. `Some(None)` if there is none: the standard writes that as zero.
+fn timeout(text: &str) -> Option<Option<Duration>> {
+    milliseconds(text).map(|limit| Some(limit).filter(|limit| !limit.is_zero()))
+}
+
+fn spans(text: &str) -> Option<usize> {
+    text.parse::<u32>().ok().and_then(|spans| usize::try_from(spans).ok()).filter(|spans| *spans > 0)
 }
 
 fn boolean(text: &str) -> Option<bool> {

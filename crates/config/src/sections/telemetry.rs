@@ -45,6 +45,33 @@ const RATIO: &str = "a number from 0 to 1, such as 0.1";
 /// The `allowed` text of an interval.
 const INTERVAL: &str = r#"a duration of at least one second, such as "60s""#;
 
+/// Limits of the export, with OpenTelemetry's defaults. OpenTelemetry's own variables set them, no setting of Herma does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExportLimits {
+    /// How long one request to the collector may take. `None` is without a limit.
+    pub request_timeout: Option<Duration>,
+    /// Most spans that wait to be sent.
+    pub span_queue: usize,
+    /// Most spans of one request. At most `span_queue`.
+    pub span_batch: usize,
+    /// How long a span waits at most before it is sent.
+    pub span_delay: Duration,
+    /// How long a batch of spans is tried. `None` is without a limit.
+    pub span_timeout: Option<Duration>,
+}
+
+impl Default for ExportLimits {
+    fn default() -> Self {
+        Self {
+            request_timeout: Some(Duration::from_secs(10)),
+            span_queue: 2048,
+            span_batch: 512,
+            span_delay: Duration::from_secs(5),
+            span_timeout: Some(Duration::from_secs(30)),
+        }
+    }
+}
+
 /// Logs, traces and the export of metrics.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TelemetryConfig {
@@ -70,6 +97,8 @@ pub struct TelemetryConfig {
     pub metrics_interval: Duration,
     /// Whether model servers and tools are told of traces.
     pub pass_on_traceparent: bool,
+    /// Limits of the export.
+    pub limits: ExportLimits,
 }
 
 impl Default for TelemetryConfig {
@@ -86,6 +115,7 @@ impl Default for TelemetryConfig {
             sample_as_caller: true,
             metrics_interval: Duration::from_secs(60),
             pass_on_traceparent: true,
+            limits: ExportLimits::default(),
         }
     }
 }
@@ -117,6 +147,7 @@ impl TelemetryConfig {
                 .read_where("metrics_interval", INTERVAL, is_long)?
                 .unwrap_or(default.metrics_interval),
             pass_on_traceparent: section.or("pass_on_traceparent", default.pass_on_traceparent)?,
+            limits: default.limits,
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use herma_config::{ExportedSignal, Overrides, Secret, TelemetryConfig};
+use herma_config::{ExportLimits, ExportedSignal, Overrides, Secret, TelemetryConfig};
 
 use crate::{load_env, load_with};
 
@@ -37,6 +37,50 @@ fn they_set_what_herma_has_no_setting_for() {
     assert_eq!((telemetry.sample_ratio, telemetry.sample_as_caller), (0.25, true));
     assert_eq!(telemetry.export, [ExportedSignal::Traces]);
     assert_eq!(telemetry.metrics_interval, Duration::from_secs(5));
+}
+
+#[test]
+fn limits_of_the_export_are_those_of_the_standard() {
+    let limits = |variables: &[(&str, &str)]| telemetry(variables).unwrap().limits;
+    assert_eq!(limits(&[]), ExportLimits::default());
+    let set = limits(&[
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "2500"),
+        ("OTEL_BSP_SCHEDULE_DELAY", "0"),
+        ("OTEL_BSP_EXPORT_TIMEOUT", " 7000 "),
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "100"),
+        ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "100"),
+    ]);
+    let wanted = ExportLimits {
+        request_timeout: Some(Duration::from_millis(2500)),
+        span_queue: 100,
+        span_batch: 100,
+        span_delay: Duration::ZERO,
+        span_timeout: Some(Duration::from_secs(7)),
+    };
+    assert_eq!(set, wanted);
+    let endless = limits(&[("OTEL_EXPORTER_OTLP_TIMEOUT", "0"), ("OTEL_BSP_EXPORT_TIMEOUT", "0")]);
+    assert_eq!((endless.request_timeout, endless.span_timeout), (None, None));
+    let short_queue = limits(&[("OTEL_BSP_MAX_QUEUE_SIZE", "10")]);
+    assert_eq!((short_queue.span_queue, short_queue.span_batch), (10, 10));
+}
+
+#[test]
+fn a_limit_that_cannot_be_used_is_reported_with_what_it_must_be() {
+    for (name, value, wanted) in [
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "10s", "whole milliseconds, such as 10000; 0 is without a limit"),
+        ("OTEL_BSP_EXPORT_TIMEOUT", "-1", "whole milliseconds, such as 10000; 0 is without a limit"),
+        ("OTEL_BSP_SCHEDULE_DELAY", "1.5", "whole milliseconds, such as 5000"),
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "0", "a number of spans, at least 1, such as 2048"),
+        (
+            "OTEL_BSP_MAX_EXPORT_BATCH_SIZE",
+            "4096",
+            "a number of spans from 1 to 2048, the size of the queue (OTEL_BSP_MAX_QUEUE_SIZE)",
+        ),
+    ] {
+        let loaded = load_env(&[(name, value)]).unwrap();
+        assert_eq!(loaded.notices, [format!("{name} is ignored: it must be {wanted}")]);
+        assert_eq!(loaded.config.telemetry, TelemetryConfig::default(), "{name}");
+    }
 }
 
 #[test]

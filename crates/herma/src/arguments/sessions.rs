@@ -116,8 +116,8 @@ Failed ones and undos are rows of their own. MESSAGES are numbers of the full vi
 
 const UNDO_HELP: &str = "\
 Examples:
-  herma sessions compactions trip                  find its id
-  herma sessions undo trip cmp_0190...
+  herma sessions undo trip                         the last one that stands
+  herma sessions undo trip cmp_0190...             exactly this one
 
 Later ones first: only the last compaction that stands can be undone. The conversation keeps its
 newest session.";
@@ -127,9 +127,9 @@ newest session.";
 pub(crate) struct UndoFlags {
     #[command(flatten)]
     pub(crate) session: SessionName,
-    /// Compaction to take back
+    /// Compaction to take back [default: the last one that stands]
     #[arg(value_name = "CMP_ID")]
-    pub(crate) compaction: CompactionId,
+    pub(crate) compaction: Option<CompactionId>,
     /// Model whose context window the conversation has to fit then [default: the configured one]
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,

@@ -24,7 +24,7 @@ impl Talk<'_> {
     /// Carries a command out. What it says is for people, on stderr.
     pub(super) async fn carry_out(&mut self, command: Command, rest: &str) -> anyhow::Result<()> {
         match command {
-            Command::Help | Command::Exit => output::note(&help()),
+            Command::Help | Command::Exit => output::note(&help(Stream::Stderr.width())),
             Command::New => {
                 self.conversation = Conversation::begin(None, self.conversation.session_key.take());
                 self.conversation.introduce();

@@ -1,6 +1,6 @@
 //! What a typed text asks for.
 
-use std::fmt::Write;
+use crate::text_width::named;
 
 /// A command of the chat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,22 +82,27 @@ impl<'a> ChatInput<'a> {
     }
 }
 
-/// The text of `/help`.
-pub(super) fn help() -> String {
-    let mut help = "Commands:\n".to_owned();
-    for CommandWord { name, takes, help: line, .. } in COMMANDS.iter().filter(|word| !word.help.is_empty()) {
-        let typed = format!("/{name} {}", takes.unwrap_or_default());
-        let _ = writeln!(help, "  {typed:<18} {line}");
+/// What keys do, as `/help` shows it.
+const KEYS: [(&str, &str); 4] = [
+    ("Alt-Enter", "a new line; Enter behind a backslash too; a paste is one message"),
+    ("Up, Ctrl-R", "earlier messages, also of other chats"),
+    ("Tab", "completes commands, and names behind /switch and /model"),
+    ("Ctrl-C", "cancels the running answer; twice at the prompt, it ends"),
+];
+/// The column at which the explanations of `/help` begin.
+const EXPLAINED_AT: usize = 21;
+
+/// The text of `/help`, for a terminal of this width.
+pub(super) fn help(width: Option<usize>) -> String {
+    let explained = |typed: &str, help: &str| named(&format!("  {typed}"), help, EXPLAINED_AT, width);
+    let mut lines = vec!["Commands:".to_owned()];
+    for word in COMMANDS.iter().filter(|word| !word.help.is_empty()) {
+        lines.extend(explained(&format!("/{} {}", word.name, word.takes.unwrap_or_default()), word.help));
     }
-    help.push_str(
-        "Keys:\n  \
-         Alt-Enter          a new line; Enter behind a backslash too; a paste is one message\n  \
-         Up, Ctrl-R         earlier messages, also of other chats\n  \
-         Tab                completes commands, and names behind /switch and /model\n  \
-         Ctrl-C             cancels the running answer; twice at the prompt, it ends\n\
-         A text that begins with a space is always a message.",
-    );
-    help
+    lines.push("Keys:".to_owned());
+    lines.extend(KEYS.iter().flat_map(|(keys, help)| explained(keys, help)));
+    lines.push("A text that begins with a space is always a message.".to_owned());
+    lines.join("\n")
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ use std::time::Duration;
 use anyhow::Context;
 use herma_config::{Config, Overrides};
 use herma_gateway::models::ServerId;
-use herma_gateway::{Gateway, Sessions, access};
+use herma_gateway::{Gateway, Sessions, Settings, access};
 
 use self::conversation::Conversation;
 use self::editor::ChatEditor;
@@ -41,6 +41,7 @@ use self::turn::TurnOutcome;
 use crate::arguments::{ChatFlags, Common};
 use crate::failure::Misuse;
 use crate::signals::Signals;
+use crate::telemetry::Telemetry;
 use crate::terminal::Stream;
 use crate::{logging, next_command, output, setup};
 
@@ -53,7 +54,7 @@ const TERMINATED: u8 = 143;
 /// Answers once if there is a prompt or stdin is no terminal; otherwise chats until the person leaves.
 pub(crate) fn run(common: Common, flags: ChatFlags) -> anyhow::Result<ExitCode> {
     let loaded = setup::load(common, Overrides::default())?;
-    logging::of_command(&loaded.config.telemetry)?;
+    logging::of_chat(&loaded.config.telemetry)?;
     output::notices(&loaded.notices);
     setup::on_this_thread(chat(loaded.config, flags))
 }
@@ -61,7 +62,8 @@ pub(crate) fn run(common: Common, flags: ChatFlags) -> anyhow::Result<ExitCode> 
 async fn chat(config: Config, flags: ChatFlags) -> anyhow::Result<ExitCode> {
     let signals = Signals::catch().context("cannot catch signals")?;
     let servers = setup::ConfiguredServers::of(&config)?;
-    let settings = setup::gateway_settings(&config, &servers);
+    let telemetry = Telemetry::of(&config.telemetry, &servers.connections)?;
+    let settings = Settings { tracer: telemetry.tracer(), ..setup::gateway_settings(&config, &servers) };
     if flags.model.is_none() && settings.default_model.is_empty() {
         return Err(Misuse("no model is set; name one with --model or HERMA_MODEL".to_owned()).into());
     }
@@ -83,6 +85,7 @@ async fn chat(config: Config, flags: ChatFlags) -> anyhow::Result<ExitCode> {
         let doctor = next_command::of(&["doctor"]);
         output::dim(&format!("the built-in offline model answers; how to set a real one: {doctor}"));
     }
+    let export = telemetry.start_traces();
     let gateway = Gateway::start(Arc::clone(&store), servers.servers, settings);
     let format = if flags.json { AnswerFormat::Json } else { AnswerFormat::Text };
     let mut talk =
@@ -95,6 +98,9 @@ async fn chat(config: Config, flags: ChatFlags) -> anyhow::Result<ExitCode> {
         output::dim(&format!("to continue: {command}"));
     }
     gateway.drain(DRAIN_TIMEOUT).await;
+    if !export.shut_down().await {
+        output::dim("not all traces could be sent to the collector; --verbose says why");
+    }
     outcome
 }
 

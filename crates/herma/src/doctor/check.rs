@@ -50,27 +50,33 @@ impl Check {
     }
 }
 
-/// One check below the other. In a terminal, what was found is wrapped beside its name.
+/// One check below the other. In a terminal, what was found is wrapped beside its name, or below it if that is narrow.
 pub(super) fn layout(checks: &[Check]) -> String {
     let statuses = checks.iter().map(|check| columns(check.status().0)).max().unwrap_or(0);
     let names = checks.iter().map(|check| columns(check.check)).max().unwrap_or(0);
-    let left = statuses + names + 4;
+    let width = Stream::Stdout.width();
+    let beside = statuses + names + 4;
+    let is_below = width.is_some_and(|width| width < beside + LEAST);
+    let left = if is_below { statuses + 2 } else { beside };
     let has_colours = Stream::Stdout.has_colours();
     let mut lines = Vec::new();
     for check in checks {
         let (status, colour) = check.status();
         let padded_status = padded(status, statuses);
         let status = if has_colours { Style::colour(colour).paint(&padded_status) } else { padded_status };
-        let found = match Stream::Stdout.width() {
-            Some(width) => wrapped(&check.found, width.saturating_sub(left).max(LEAST)),
+        let found = match width {
+            Some(width) => wrapped(&check.found, width.saturating_sub(left)),
             None => vec![check.found.clone()],
         };
-        for (number, found) in found.iter().enumerate() {
-            lines.push(match number {
-                0 => format!("{status}  {}  {found}", padded(check.check, names)),
-                _ => format!("{}{found}", " ".repeat(left)),
-            });
+        let mut first = format!("{status}  {}", padded(check.check, names));
+        if is_below {
+            lines.push(first.trim_end().to_owned());
+            first = " ".repeat(left);
+        } else {
+            first.push_str("  ");
         }
+        let indents = std::iter::once(first).chain(std::iter::repeat(" ".repeat(left)));
+        lines.extend(indents.zip(found).map(|(indent, found)| format!("{indent}{found}")));
     }
     lines.join("\n")
 }

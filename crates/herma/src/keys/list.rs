@@ -9,6 +9,8 @@ use herma_wire::resource::rfc3339;
 use serde_json::{Map, Value};
 
 use crate::arguments::{Common, PrintFlags};
+use crate::table::Table;
+use crate::terminal::Stream;
 use crate::{logging, output, setup, table};
 
 /// Lists the keys of all tenants, oldest first.
@@ -38,7 +40,18 @@ pub(crate) fn run(common: Common, flags: &PrintFlags) -> anyhow::Result<ExitCode
 /// The keys as a table.
 pub(super) fn as_table(keys: &[ApiKeyRow]) -> String {
     let rows: Vec<_> = keys.iter().map(row).collect();
-    table::layout(["ID", "TENANT", "BEGINS WITH", "SESSION KEYS", "LIMITS", "CREATED", "EXPIRES", "REVOKED"], &rows)
+    Table::new(["ID", "TENANT", "BEGINS WITH", "SESSION KEYS", "LIMITS", "CREATED", "EXPIRES", "REVOKED"])
+        .cutting("TENANT")
+        .cutting("SESSION KEYS")
+        .cutting("LIMITS")
+        .sparing("CREATED")
+        .sparing("LIMITS")
+        .sparing("SESSION KEYS")
+        .sparing("EXPIRES")
+        .sparing("BEGINS WITH")
+        .sparing("REVOKED")
+        .sparing("TENANT")
+        .layout(&rows, Stream::Stdout)
 }
 
 fn row(key: &ApiKeyRow) -> [String; 8] {

@@ -24,6 +24,8 @@ pub(crate) use queue::Flush;
 
 /// The filter of commands if none is set.
 const COMMANDS: &str = "warn";
+/// The same for `herma chat`, which prints itself what failed. Lines of the log would stand in its answers and prompts.
+const CHAT: &str = "warn,herma_upstream=error,herma_gateway::warning=error,herma_telemetry=error";
 /// The same for `herma tools`, which prints itself why a server failed.
 const TOOLS: &str = "warn,herma_tools=error";
 
@@ -37,6 +39,11 @@ pub(crate) fn of_server(telemetry: &TelemetryConfig) -> anyhow::Result<Flush> {
 /// Starts the log of a command. By default it shows only warnings and errors.
 pub(crate) fn of_command(telemetry: &TelemetryConfig) -> anyhow::Result<()> {
     of_command_with(telemetry, COMMANDS)
+}
+
+/// Starts the log of `herma chat`.
+pub(crate) fn of_chat(telemetry: &TelemetryConfig) -> anyhow::Result<()> {
+    of_command_with(telemetry, CHAT)
 }
 
 /// Starts the log of `herma tools`.

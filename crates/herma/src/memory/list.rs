@@ -6,6 +6,8 @@ use herma_model::{Memory, Timestamp};
 use herma_wire::resource::MemoryRow;
 
 use crate::arguments::MemoryListFlags;
+use crate::table::Table;
+use crate::terminal::Stream;
 use crate::{excerpt, output, table};
 
 /// The most characters of a text and of a session key.
@@ -42,7 +44,13 @@ pub(super) async fn print(memories: &Memories<'_>, flags: &MemoryListFlags) -> a
 
 fn as_table(memories: &[Memory], now: Timestamp) -> String {
     let rows: Vec<_> = memories.iter().map(|memory| cells(memory, now)).collect();
-    table::layout(["ID", "SESSION KEY", "TEXT", "SOURCE", "AGE"], &rows)
+    Table::new(["ID", "SESSION KEY", "TEXT", "SOURCE", "AGE"])
+        .cutting("SESSION KEY")
+        .cutting("TEXT")
+        .sparing("SOURCE")
+        .sparing("AGE")
+        .sparing("SESSION KEY")
+        .layout(&rows, Stream::Stdout)
 }
 
 fn cells(memory: &Memory, now: Timestamp) -> [String; 5] {

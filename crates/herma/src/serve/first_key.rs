@@ -1,4 +1,5 @@
-//! The API key that the first start makes: readable only by its owner, and printed once.
+//! The API key that the first start makes: readable only by its owner, and printed once. It is not printed into the
+//! journal of systemd, which keeps it and shows it to more people than its owner.
 //!
 //! The file is saved before the key is stored. After a crash in between, the file holds a key that is not valid, and
 //! the next start replaces it. In the other order, the store would have a valid key that no one knows.
@@ -27,7 +28,8 @@ pub(super) async fn make(config: &Config, store: &dyn Store, address: SocketAddr
         format!("cannot save the first key as {}; make the directory writable, or set HERMA_API_KEY", path.display())
     })?;
     key.store(store, KeyGrant::of(DEFAULT_TENANT)).await?;
-    output::note(&introduction(&path, &key.secret, address));
+    let shown = (!is_kept_in_journal()).then_some(key.secret.as_str());
+    output::note(&introduction(&path, shown, address));
     Ok(())
 }
 
@@ -54,14 +56,30 @@ fn save(path: &Path, secret: &str) -> io::Result<()> {
     Ok(())
 }
 
-fn introduction(path: &Path, secret: &str, address: SocketAddr) -> String {
+/// Whether stderr goes into the journal. systemd says in `JOURNAL_STREAM` which file that is: its device and inode.
+#[cfg(unix)]
+fn is_kept_in_journal() -> bool {
+    let journal = std::env::var("JOURNAL_STREAM").unwrap_or_default();
+    rustix::fs::fstat(io::stderr()).is_ok_and(|stderr| journal == format!("{}:{}", stderr.st_dev, stderr.st_ino))
+}
+
+#[cfg(not(unix))]
+fn is_kept_in_journal() -> bool {
+    false
+}
+
+/// How to use the key. Without `secret` it is not shown.
+fn introduction(path: &Path, secret: Option<&str>, address: SocketAddr) -> String {
     let path = path.display();
+    let key = match secret {
+        Some(secret) => {
+            format!("This is your API key. It is shown only now, and saved in {path}:\n\n    {secret}\n")
+        }
+        None => format!("Your API key is saved in {path}. It is not shown here, because the journal would keep it.\n"),
+    };
     format!(
         "\
-This is your API key. It is shown only now, and saved in {path}:
-
-    {secret}
-
+{key}
 Try it:
 
     curl http://{address}/v1/chat/completions -H \"Authorization: Bearer $(cat '{path}')\" \\

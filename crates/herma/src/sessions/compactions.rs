@@ -7,6 +7,8 @@ use herma_model::{Alias, Compaction};
 use herma_wire::resource::CompactionRow;
 
 use crate::arguments::SessionName;
+use crate::table::Table;
+use crate::terminal::Stream;
 use crate::{next_command, output, table};
 
 /// Prints compactions and undos, newest first.
@@ -24,8 +26,8 @@ pub(super) async fn print(sessions: &Sessions<'_>, alias: &Alias, session: &Sess
     Ok(())
 }
 
-/// Reads the whole ledger, page by page.
-async fn ledger(sessions: &Sessions<'_>, alias: &Alias) -> Result<Vec<Compaction>, GatewayError> {
+/// Reads the whole ledger, page by page, newest first.
+pub(super) async fn ledger(sessions: &Sessions<'_>, alias: &Alias) -> Result<Vec<Compaction>, GatewayError> {
     let (mut rows, mut before) = (Vec::new(), None);
     loop {
         let page = sessions.compactions(alias, before, MAX_PAGE).await?;
@@ -40,7 +42,17 @@ async fn ledger(sessions: &Sessions<'_>, alias: &Alias) -> Result<Vec<Compaction
 fn as_table(ledger: &[Compaction]) -> String {
     let rows: Vec<_> = ledger.iter().map(row).collect();
     let heading = ["ID", "WHEN", "ACTION", "MODE", "TRIGGER", "OUTCOME", "MESSAGES", "TOKENS", "MODEL"];
-    table::layout(heading, &rows)
+    Table::new(heading)
+        .cutting("MODEL")
+        .sparing("MODEL")
+        .sparing("MESSAGES")
+        .sparing("TRIGGER")
+        .sparing("MODE")
+        .sparing("ACTION")
+        .sparing("OUTCOME")
+        .sparing("WHEN")
+        .sparing("TOKENS")
+        .layout(&rows, Stream::Stdout)
 }
 
 fn row(record: &Compaction) -> [String; 9] {

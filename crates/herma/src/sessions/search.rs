@@ -37,7 +37,11 @@ pub(super) async fn print(sessions: &Sessions<'_>, flags: &SearchFlags) -> anyho
         }
     } else if !hits.is_empty() {
         let cells: Vec<_> = hits.iter().map(cells).collect();
-        let table = Table::new(["WHEN", "CONVERSATION", "ROLE", "SNIPPET"]).cutting("SNIPPET");
+        let table = Table::new(["WHEN", "CONVERSATION", "ROLE", "SNIPPET"])
+            .cutting("SNIPPET")
+            .cutting("CONVERSATION")
+            .sparing("ROLE")
+            .sparing("WHEN");
         output::answer(&table.layout(&cells, Stream::Stdout))?;
     }
     if hits.is_empty() {

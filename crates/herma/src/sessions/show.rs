@@ -11,7 +11,7 @@ use super::id_prefix::short_id;
 use super::local_store;
 use crate::arguments::ShowFlags;
 use crate::terminal::{Colour, Stream, Style};
-use crate::text_width::{columns, wrapped};
+use crate::text_width::{columns, named, wrapped};
 use crate::{excerpt, output, table};
 
 /// The most characters of a title.
@@ -19,6 +19,8 @@ const TITLE: usize = 256;
 
 /// How far the rest of a message is indented in a narrow terminal.
 const INDENT: usize = 2;
+/// The columns of a fact's name, with the space behind it.
+const NAME: usize = 15;
 
 /// Prints a conversation at its head, or exactly the named session.
 pub(super) async fn print(sessions: &Sessions<'_>, alias: &Alias, flags: &ShowFlags) -> anyhow::Result<()> {
@@ -28,20 +30,20 @@ pub(super) async fn print(sessions: &Sessions<'_>, alias: &Alias, flags: &ShowFl
         return local_store::print_row(&row);
     }
     let facts = std::iter::once(("short id", short_id(row.facts.id))).chain(facts(&row));
-    let mut lines: Vec<String> = facts.map(|(name, fact)| format!("{name:13}  {fact}")).collect();
+    let width = Stream::Stdout.width();
+    let mut lines: Vec<String> = facts.flat_map(|(name, fact)| named(name, &fact, NAME, width)).collect();
     let said = last(sessions, alias, pin, flags.messages).await?;
     if !said.entries.is_empty() {
         lines.push(String::new());
-        lines.extend(said.lines());
+        lines.extend(said.lines().iter().map(|line| fitted(line, width)));
     }
-    let lines: Vec<String> = lines.iter().map(|line| fitted(line)).collect();
     output::answer(&lines.join("\n"))?;
     Ok(())
 }
 
 /// A line that is wrapped at words if the terminal is too narrow for it.
-fn fitted(line: &str) -> String {
-    match Stream::Stdout.width() {
+fn fitted(line: &str, width: Option<usize>) -> String {
+    match width {
         Some(width) if columns(line) > width && !line.contains('\u{1b}') => wrapped(line, width - INDENT)
             .iter()
             .enumerate()

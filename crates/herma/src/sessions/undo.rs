@@ -5,10 +5,12 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 use herma_config::{Config, Overrides};
 use herma_gateway::{GatewayError, Sessions, UndoRequest};
+use herma_model::compaction::CompactionOutcome;
+use herma_model::{Alias, Compaction, CompactionId};
 use herma_store::Compacted;
 
-use super::{compact, explain, id_prefix, local_store};
-use crate::arguments::{Common, UndoFlags};
+use super::{compact, compactions, explain, id_prefix, local_store};
+use crate::arguments::{Common, SessionName, UndoFlags};
 use crate::{logging, output, setup};
 
 /// Undoes a compaction.
@@ -20,16 +22,18 @@ pub(crate) fn run(common: Common, flags: UndoFlags) -> anyhow::Result<ExitCode> 
 
 async fn undo(config: Config, mut flags: UndoFlags) -> anyhow::Result<ExitCode> {
     let (store, principal) = local_store::open(&config, &flags.session.shared.tenant).await?;
-    flags.session.id = id_prefix::complete(&Sessions::of(&*store, &principal), &flags.session.id).await?;
-    let UndoFlags { session, compaction, model } = &flags;
-    let gateway = local_store::gateway(&config, store)?;
-    let request = UndoRequest {
-        principal,
-        alias: session.id.clone(),
-        compaction: *compaction,
-        model: model.clone(),
-        expected: None,
+    let compaction = {
+        let sessions = Sessions::of(&*store, &principal);
+        flags.session.id = id_prefix::complete(&sessions, &flags.session.id).await?;
+        match flags.compaction {
+            Some(compaction) => compaction,
+            None => last_standing(&sessions, &flags.session.id).await?,
+        }
     };
+    let UndoFlags { session, model, .. } = &flags;
+    let gateway = local_store::gateway(&config, store)?;
+    let request =
+        UndoRequest { principal, alias: session.id.clone(), compaction, model: model.clone(), expected: None };
     let outcome = gateway.undo_compaction(&request).await;
     local_store::leave(&gateway).await;
     let undone = outcome.map_err(|error| match error {
@@ -38,18 +42,28 @@ async fn undo(config: Config, mut flags: UndoFlags) -> anyhow::Result<ExitCode> 
         }
         error => explain::explained(&session.id)(error),
     })?;
-    print(&flags, &undone)?;
+    print(session, compaction, &undone)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn print(flags: &UndoFlags, undone: &Compacted) -> anyhow::Result<()> {
-    if flags.session.shared.json {
+/// The last compaction that was made and not undone. Only this one can be undone.
+async fn last_standing(sessions: &Sessions<'_>, alias: &Alias) -> anyhow::Result<CompactionId> {
+    let ledger = compactions::ledger(sessions, alias).await.map_err(explain::explained(alias))?;
+    let standing = |record: &&Compaction| {
+        record.undoes.is_none() && record.undone_by.is_none() && record.outcome != CompactionOutcome::Failed
+    };
+    let last = ledger.iter().find(standing).map(|record| record.id);
+    last.ok_or_else(|| anyhow!("{alias} has no compaction that stands; there is nothing to undo"))
+}
+
+fn print(session: &SessionName, compaction: CompactionId, undone: &Compacted) -> anyhow::Result<()> {
+    if session.shared.json {
         return compact::print_json(undone);
     }
     let record = &undone.record;
     output::answer(&format!(
-        "{}: {} is undone; the model is shown messages {} to {} again, about {} → {} tokens",
-        record.id, flags.compaction, record.first.0, record.through.0, record.sizes.before, record.sizes.after
+        "{}: {compaction} is undone; the model is shown messages {} to {} again, about {} → {} tokens",
+        record.id, record.first.0, record.through.0, record.sizes.before, record.sizes.after
     ))?;
     Ok(())
 }

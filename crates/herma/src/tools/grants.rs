@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 
 use crate::arguments::GrantsFlags;
 use crate::sessions::local_store;
+use crate::table::Table;
+use crate::terminal::Stream;
 use crate::{output, setup, table};
 
 /// Lists what was allowed, oldest first.
@@ -32,7 +34,12 @@ pub(super) async fn run(config: &Config, flags: &GrantsFlags) -> anyhow::Result<
         output::note("nothing was allowed for longer than one call");
     } else {
         let rows: Vec<_> = grants.iter().map(row).collect();
-        output::answer(&table::layout(["TOOL", "FOR", "TENANT", "SINCE"], &rows))?;
+        let table = Table::new(["TOOL", "FOR", "TENANT", "SINCE"])
+            .cutting("FOR")
+            .cutting("TENANT")
+            .sparing("SINCE")
+            .sparing("TENANT");
+        output::answer(&table.layout(&rows, Stream::Stdout))?;
     }
     Ok(ExitCode::SUCCESS)
 }

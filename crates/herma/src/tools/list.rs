@@ -8,7 +8,9 @@ use herma_tools::ToolRow;
 
 use super::start::{problems, start};
 use crate::arguments::ToolsListFlags;
-use crate::{excerpt, output, setup, table};
+use crate::table::Table;
+use crate::terminal::Stream;
+use crate::{excerpt, output, setup};
 
 /// The most characters of a description.
 const DESCRIPTION: usize = 60;
@@ -30,7 +32,12 @@ pub(super) async fn run(config: &Config, flags: &ToolsListFlags) -> anyhow::Resu
         output::answer(&serde_json::to_string(&shown)?)?;
     } else {
         let cells: Vec<_> = shown.iter().map(cells).collect();
-        output::answer(&table::layout(["NAME", "SERVER", "APPROVAL", "STATUS", "DESCRIPTION"], &cells))?;
+        let table = Table::new(["NAME", "SERVER", "APPROVAL", "STATUS", "DESCRIPTION"])
+            .cutting("DESCRIPTION")
+            .sparing("SERVER")
+            .sparing("DESCRIPTION")
+            .sparing("APPROVAL");
+        output::answer(&table.layout(&cells, Stream::Stdout))?;
     }
     for problem in problems(&rows) {
         output::note(&problem);

@@ -149,6 +149,18 @@ async fn a_failed_answer_is_one_line_and_exit_code_1() {
 }
 
 #[test]
+fn a_model_server_that_is_not_there_is_told_once_and_without_lines_of_the_log() {
+    let terminal = Terminal::new();
+    let mut command = terminal.command(&["chat", "hello"]);
+    // Nothing listens on this port.
+    let said = command.env("HERMA_UPSTREAM", "http://127.0.0.1:9/v1").env("HERMA_MODEL", "x").output().unwrap();
+    let told = String::from_utf8(said.stderr).unwrap();
+    assert_eq!(said.status.code(), Some(1));
+    assert!(told.starts_with("error: the model server at 127.0.0.1:9 cannot be reached"), "{told}");
+    assert_eq!(told.matches("cannot be reached").count(), 1, "{told}");
+}
+
+#[test]
 fn a_model_server_without_a_model_needs_one_named() {
     let terminal = Terminal::new();
     let mut command = terminal.command(&["chat"]);

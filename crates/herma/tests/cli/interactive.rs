@@ -277,3 +277,54 @@ fn a_list_fits_into_the_terminal_by_the_width_of_its_letters() {
     assert!(lines[1..].iter().all(|line| line.contains('…') && line.contains("main")), "{screen}");
     assert_eq!(list.code(), Some(0));
 }
+
+#[test]
+fn a_tree_fits_into_terminals_of_every_width_and_marks_what_is_live() {
+    let terminal = Terminal::new();
+    let long = "北海道から九州まで電車で旅する計画を立てています 🚄 and many more words about it";
+    terminal.run(&["chat", "--session", "旅行", long]).answer();
+    for (name, of) in [("by-train", "旅行"), ("by-train-at-night-in-winter", "by-train")] {
+        terminal.run(&["sessions", "branch", of, "--id", name, "--title", long]).answer();
+    }
+    for columns in [40, 60, 80, 200] {
+        let mut tree = TypedCommand::start_in(&terminal.command(&["sessions", "tree", "旅行"]), 24, columns);
+        tree.until("\u{1b}[32mlive");
+        let screen = tree.shows(|screen| screen.matches("live").count() == 3);
+        let lines: Vec<&str> = screen.lines().filter(|line| !line.is_empty()).collect();
+        assert_eq!(lines.len(), 3, "each session is one line of {columns} columns\n{screen}");
+        assert!(lines[0].contains("旅行") && lines[0].contains("now") && lines[0].ends_with("live)  ◀"), "{screen}");
+        assert!(columns < 80 || lines[2].contains("└─ branch: by-train-at-night"), "{screen}");
+        assert!(columns < 80 || lines[0].contains("2 messages"), "{screen}");
+        assert_eq!(tree.code(), Some(0));
+    }
+}
+
+/// The lines that a command prints in a terminal of this width.
+fn printed(terminal: &Terminal, arguments: &[&str], columns: u16) -> Vec<String> {
+    let mut command = TypedCommand::start_in(&terminal.command(arguments), 60, columns);
+    let printed = command.rest();
+    assert_eq!(command.code(), Some(0), "{arguments:?}");
+    let lines = printed.lines().map(|line| line.trim_end().to_owned());
+    lines.filter(|line| !line.is_empty()).collect()
+}
+
+#[test]
+fn facts_and_hits_fit_into_narrow_terminals_and_ids_stay_whole() {
+    let terminal = Terminal::new();
+    let long = "北海道から九州まで電車で旅する計画を立てています、五月に一週間ほど";
+    terminal.run(&["chat", "--session", "a-name-that-is-longer-than-a-narrow-terminal", long]).answer();
+    let name = "a-name-that-is-longer-than-a-narrow-terminal";
+    let id = terminal.run(&["sessions", "show", name, "--json"]);
+    let id = serde_json::from_str::<serde_json::Value>(id.answer()).unwrap();
+    let id = id["conversation_id"].as_str().unwrap().to_owned();
+    for columns in [40, 60] {
+        let shown = printed(&terminal, &["sessions", "show", name], columns);
+        assert!(shown.iter().any(|line| line.trim_start().ends_with(&id)), "{shown:#?}");
+        let title: String = shown.iter().skip_while(|line| !line.starts_with("title")).take(2).cloned().collect();
+        assert!(title.starts_with("title          北海道") && title.contains("               "), "{shown:#?}");
+        let hits = printed(&terminal, &["sessions", "search", "電車"], columns);
+        assert_eq!(hits.len(), 2, "a heading and a hit\n{hits:#?}");
+    }
+    let doctor = printed(&terminal, &["doctor"], 40);
+    assert!(doctor.iter().any(|line| line.ends_with("  configuration")), "what was found stands below\n{doctor:#?}");
+}

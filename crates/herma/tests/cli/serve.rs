@@ -42,6 +42,31 @@ async fn the_first_start_makes_a_key_for_its_owner_alone_and_shows_it_once() {
     assert_eq!(serde_json::from_str::<serde_json::Value>(listed.answer()).unwrap().as_array().unwrap().len(), 1);
 }
 
+#[test]
+fn a_key_is_not_written_into_the_journal_of_systemd() {
+    use std::io::{BufRead, BufReader};
+    use std::os::unix::fs::MetadataExt;
+    let terminal = Terminal::new();
+    let journal = tempfile::NamedTempFile::new().unwrap();
+    let file = journal.as_file().metadata().unwrap();
+    let mut command = terminal.command(&["serve", "--listen", "127.0.0.1:0"]);
+    command.env("JOURNAL_STREAM", format!("{}:{}", file.dev(), file.ino())).stderr(journal.reopen().unwrap());
+    let mut herma = command.spawn().unwrap();
+    let began = std::time::Instant::now();
+    let written = loop {
+        let lines = BufReader::new(journal.reopen().unwrap()).lines().map(Result::unwrap).collect::<Vec<_>>();
+        if lines.iter().any(|line| line.starts_with("herma listening on ")) {
+            break lines.join("\n");
+        }
+        assert!(began.elapsed() < herma_testkit::PATIENCE, "{lines:?}");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    };
+    herma.kill().unwrap();
+    herma.wait().unwrap();
+    let key = fs::read_to_string(terminal.data().join("api-key")).unwrap();
+    assert!(written.contains("api-key. It is not shown here") && !written.contains(key.trim_end()), "{written}");
+}
+
 #[tokio::test]
 async fn a_key_from_the_environment_makes_another_one_needless() {
     let herma = Launch::serve(HERMA).start().await;

@@ -84,6 +84,18 @@ fn a_conversation_is_compacted_listed_and_restored() {
 }
 
 #[test]
+fn an_undo_without_an_id_takes_back_the_last_compaction_that_stands() {
+    let terminal = trip();
+    terminal.sessions("compact trip").answer();
+    let listed = json(&terminal.sessions("compactions trip --json"));
+    let undone = terminal.sessions("undo trip");
+    assert!(undone.answer().contains(&format!("{} is undone", listed[0]["id"].as_str().unwrap())), "{}", undone.stdout);
+    let again = terminal.sessions("undo trip");
+    assert_eq!(again.code, 1);
+    assert_eq!(again.stderr, "error: trip has no compaction that stands; there is nothing to undo\n");
+}
+
+#[test]
 fn json_says_where_the_head_is() {
     let terminal = trip();
     let done = json(&terminal.sessions("compact trip --mode in_place --json"));

@@ -22,7 +22,7 @@ pub(crate) const ALT_ENTER: &str = "\u{1b}\r";
 pub(crate) const UP: &str = "\u{1b}[A";
 pub(crate) const LEFT: &str = "\u{1b}[D";
 
-/// The size of the terminal at first.
+/// The usual size of the terminal.
 const ROWS: u16 = 24;
 const COLUMNS: u16 = 80;
 
@@ -41,10 +41,15 @@ pub(crate) struct TypedCommand {
 impl TypedCommand {
     /// Starts a command. `setsid` makes the terminal its controlling one, so that Ctrl-C becomes a signal.
     pub(crate) fn start(command: &Command) -> Self {
+        Self::start_in(command, ROWS, COLUMNS)
+    }
+
+    /// The same, in a terminal of this size.
+    pub(crate) fn start_in(command: &Command, rows: u16, columns: u16) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
-        set_size(&master, ROWS, COLUMNS);
+        set_size(&master, rows, columns);
         let path = std::ffi::OsString::from_vec(ptsname(&master, Vec::new()).unwrap().into_bytes());
         let side = || OpenOptions::new().read(true).write(true).open(&path).unwrap();
         let mut typed = Command::new("setsid");
@@ -69,7 +74,7 @@ impl TypedCommand {
                 }
             }
         });
-        Self { child, keyboard, output, screen: Vec::new(), read: 0, emulator: vt100::Parser::new(ROWS, COLUMNS, 0) }
+        Self { child, keyboard, output, screen: Vec::new(), read: 0, emulator: vt100::Parser::new(rows, columns, 0) }
     }
 
     /// Types text as a paste, the way a terminal marks one.
@@ -132,6 +137,15 @@ impl TypedCommand {
             let is_alive = began.elapsed() < PATIENCE && self.receive(Duration::from_millis(100));
             assert!(is_alive, "{wanted:?} was to be shown, there is {rest:?}");
         }
+    }
+
+    /// Waits until the command has ended. Returns what the screen shows.
+    pub(crate) fn rest(&mut self) -> String {
+        let began = Instant::now();
+        while self.receive(Duration::from_millis(100)) {
+            assert!(began.elapsed() < PATIENCE, "the screen is\n{}", self.emulator.screen().contents());
+        }
+        self.emulator.screen().contents()
     }
 
     /// The exit code of a command that is about to end.

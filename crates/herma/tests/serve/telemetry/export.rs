@@ -75,6 +75,55 @@ async fn spans_that_the_collector_does_not_take_are_counted() {
 }
 
 #[tokio::test]
+async fn a_full_queue_drops_spans_and_counts_them_while_the_collector_hangs() {
+    let settings = [
+        ("OTEL_METRICS_EXPORTER", "none"),
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "8"),
+        ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "4"),
+        ("OTEL_BSP_SCHEDULE_DELAY", "600000"),
+        // Without a limit, so that the first batch is never given up.
+        ("OTEL_BSP_EXPORT_TIMEOUT", "0"),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "0"),
+    ];
+    let mut observed = Observed::start(&settings).await;
+    observed.collector.answers_by(Manner::Hangs);
+    let say = async |text: &str| {
+        observed.herma.client().post_json(CHAT, &chat(&[user(text)])).await.expect(200);
+    };
+    say("one").await;
+    observed.collector.until_requests(1).await;
+    for text in ["two", "three", "four"] {
+        let began = Instant::now();
+        say(text).await;
+        assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+    }
+    // Each turn has five spans. Four of these twenty are on their way, and eight wait.
+    let all_dropped = async {
+        while counted(&observed, "herma_spans_dropped_total").await < 20 - 4 - 8 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(herma_testkit::PATIENCE, all_dropped).await.expect("dropped spans");
+    assert_eq!(counted(&observed, "herma_spans_dropped_total").await, 8);
+    assert_eq!(counted(&observed, "herma_spans_exported_total").await, 0);
+    let began = Instant::now();
+    observed.stop().await;
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn a_batch_that_takes_longer_than_it_may_is_given_up_and_counted() {
+    for limit in ["OTEL_BSP_EXPORT_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"] {
+        let settings = [("OTEL_METRICS_EXPORTER", "none"), ("OTEL_BSP_SCHEDULE_DELAY", "0"), (limit, "100")];
+        let observed = Observed::start(&settings).await;
+        observed.collector.answers_by(Manner::Hangs);
+        observed.herma.client().post_json(CHAT, &chat(&[user("one")])).await.expect(200);
+        observed.herma.until_stderr("spans could not be sent and are lost").await;
+        assert!(counted(&observed, "herma_spans_dropped_total").await > 0, "{limit}");
+    }
+}
+
+#[tokio::test]
 async fn the_metrics_of_otlp_are_those_of_prometheus() {
     let mut observed = Observed::start(&[]).await;
     observed.herma.client().post_json(CHAT, &chat(&[user("one")])).await.expect(200);

@@ -1,10 +1,12 @@
 //! Traces and metrics by OTLP: a collector on loopback reads what arrives, with OpenTelemetry's own types.
 
 mod collector;
+mod commands;
 mod export;
 mod names;
 mod passing_on;
 mod spans;
+mod waiting;
 
 use herma_testkit::{Herma, Launch, ScriptedUpstream};
 use tempfile::TempDir;

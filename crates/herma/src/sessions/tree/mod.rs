@@ -1,5 +1,7 @@
 //! `herma sessions tree`: draws the ancestors and descendants of a conversation.
 
+mod line;
+
 use std::collections::HashMap;
 
 use herma_gateway::{GatewayError, Sessions, now, rows};
@@ -7,13 +9,14 @@ use herma_model::limits::MAX_PAGE;
 use herma_model::{Alias, ParentRelation, SessionId};
 use herma_store::{ConversationRow, LineageEdge, LineageNode, LineageRange, LineageSide};
 
+use self::line::TreeLine;
 use super::id_prefix::short_id;
 use crate::arguments::SessionName;
+use crate::terminal::Stream;
 use crate::{excerpt, output, table};
 
-/// The most characters of a title.
+/// The most characters of a title. A terminal may be narrower.
 const TITLE: usize = 40;
-const MARK: &str = "  ◀";
 
 /// The whole graph around a conversation.
 struct Graph {
@@ -27,7 +30,9 @@ pub(super) async fn print(sessions: &Sessions<'_>, alias: &Alias, session: &Sess
     if session.shared.json {
         output::answer(&serde_json::to_string(&rows::graph(&graph.nodes, &graph.edges))?)?;
     } else {
-        output::answer(&draw(&graph, alias))?;
+        let (width, has_colours) = (Stream::Stdout.width(), Stream::Stdout.has_colours());
+        let lines = draw(&graph, alias).into_iter().map(|line| line.fitted(width, has_colours));
+        output::answer(&lines.collect::<Vec<_>>().join("\n"))?;
     }
     Ok(())
 }
@@ -48,7 +53,7 @@ async fn read(sessions: &Sessions<'_>, alias: &Alias) -> Result<Graph, GatewayEr
 
 /// Draws the graph with box characters. Continuations stand below the first session of their conversation, all at the
 /// same depth. So a conversation with many of them is a list and not a staircase.
-fn draw(graph: &Graph, named: &Alias) -> String {
+fn draw(graph: &Graph, named: &Alias) -> Vec<TreeLine> {
     let named = named_session(graph, named);
     let edges: HashMap<&SessionId, &LineageEdge> = graph.edges.iter().map(|edge| (&edge.to, edge)).collect();
     let above = graph.nodes.iter().filter(|node| node.side == LineageSide::Ancestor).rev();
@@ -67,23 +72,23 @@ fn draw(graph: &Graph, named: &Alias) -> String {
         match parent {
             Some((_, ParentRelation::Continuation)) => hanging.entry(first).or_default().push(node),
             Some((from, _)) => hanging.entry(from).or_default().push(node),
-            None => rest.push((node, origin(edges.get(id).copied()), String::new())),
+            None => rest.push((node, String::new(), origin(edges.get(id).copied()), String::new())),
         }
     }
     rest.reverse();
     let mut lines = Vec::new();
-    while let Some((node, lead, below)) = rest.pop() {
+    while let Some((node, branches, relation, below)) = rest.pop() {
         let id = &node.row.session.id;
-        let mark = if Some(id) == named { MARK } else { "" };
-        lines.push(format!("{lead}{}{mark}", label(node)));
+        lines.push(TreeLine { branches, relation, is_named: Some(id) == named, ..of_session(&node.row) });
         let mut corners = ("└─", "   ");
         for child in hanging.remove(id).unwrap_or_default().into_iter().rev() {
-            let relation = edges.get(&child.row.session.id).map_or("", |edge| edge.relation.as_str());
-            rest.push((child, format!("{below}{} {relation}: ", corners.0), format!("{below}{}", corners.1)));
+            let relation = edges.get(&child.row.session.id).map(|edge| format!("{}: ", edge.relation.as_str()));
+            let (branches, further) = (format!("{below}{} ", corners.0), format!("{below}{}", corners.1));
+            rest.push((child, branches, relation.unwrap_or_default(), further));
             corners = ("├─", "│  ");
         }
     }
-    lines.join("\n")
+    lines
 }
 
 /// The session with exactly this name, else the head of the conversation.
@@ -99,25 +104,27 @@ fn origin(edge: Option<&LineageEdge>) -> String {
     edge.map(told).unwrap_or_default()
 }
 
-/// A session: what people call it, what it is, and what became of it.
-fn label(node: &LineageNode) -> String {
-    let row = &node.row;
+/// A session: what people call it, what it is, and what became of it. A continuation has only its id and its age.
+fn of_session(row: &ConversationRow) -> TreeLine {
+    let line = TreeLine {
+        age: age(row),
+        is_live: row.session.id == row.facts.head.id,
+        name: row.session.id.to_string(),
+        ..TreeLine::default()
+    };
     if row.session.id != row.facts.root {
-        let facts = [Some(age(row)), live(row)].into_iter().flatten().collect::<Vec<_>>().join(", ");
-        return format!("{} ({facts})", row.session.id);
+        return line;
     }
-    let name = row.facts.name().map_or_else(|| short_id(row.facts.id), output::printable);
-    let title = row.title.as_deref().map(|title| format!(" {}", excerpt::line(title, TITLE))).unwrap_or_default();
-    format!("{name} [{}]{title} ({})", row.session.kind.as_str(), work(row))
-}
-
-/// The age of a conversation, its messages and tokens, and whether its next message goes into this session.
-fn work(row: &ConversationRow) -> String {
     let messages = if row.message_count == 1 { "message" } else { "messages" };
-    let tokens = Some(row.usage.total()).filter(|tokens| *tokens > 0).map(|tokens| format!("{tokens} tokens"));
-    let running = row.running.then(|| "running".to_owned());
-    let facts = [Some(age(row)), Some(format!("{} {messages}", row.message_count)), tokens, live(row), running];
-    facts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    TreeLine {
+        name: row.facts.name().map_or_else(|| short_id(row.facts.id), output::printable),
+        kind: Some(row.session.kind.as_str()),
+        title: row.title.as_deref().map(|title| excerpt::line(title, TITLE)),
+        messages: Some(format!("{} {messages}", row.message_count)),
+        tokens: Some(row.usage.total()).filter(|tokens| *tokens > 0).map(|tokens| format!("{tokens} tokens")),
+        is_running: row.running,
+        ..line
+    }
 }
 
 fn age(row: &ConversationRow) -> String {
@@ -126,8 +133,4 @@ fn age(row: &ConversationRow) -> String {
         age if age.contains('-') => age.to_owned(),
         age => format!("{age} ago"),
     }
-}
-
-fn live(row: &ConversationRow) -> Option<String> {
-    (row.session.id == row.facts.head.id).then(|| "live".to_owned())
 }
