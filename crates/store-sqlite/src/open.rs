@@ -102,6 +102,10 @@ pub(crate) fn make_private(_path: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
+/// The most memory of the page cache of a writing connection, in SQLite's unit. It is only taken by pages that are used.
+/// A turn writes to a random place of some indexes, and reads that page from the file if it is not here.
+const WRITER_CACHE_KIB: i64 = -16 * 1024;
+
 /// A connection that may write. The first one also migrates the schema.
 pub(crate) fn writer(path: &Path) -> StoreResult<Connection> {
     let connection = Connection::open(path).translated()?;
@@ -121,6 +125,7 @@ pub(crate) fn writer(path: &Path) -> StoreResult<Connection> {
     // Only in debug builds: the statements themselves keep references valid, and checking costs a tenth of a turn.
     connection.pragma_update(None, "foreign_keys", cfg!(debug_assertions)).translated()?;
     connection.pragma_update(None, "temp_store", "MEMORY").translated()?;
+    connection.pragma_update(None, "cache_size", WRITER_CACHE_KIB).translated()?;
     // SQLite overwrites deleted text with zeros. Maintenance truncates the log afterwards.
     connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(())).translated()?;
     keep_statements(&connection, 128)?;

@@ -45,9 +45,12 @@ impl Stored {
         self.count("SELECT coalesce(sum(attempt), 0) FROM turns")
     }
 
-    /// Turns whose answer counts as delivered.
+    /// Turns whose answer counts as delivered, if all were or none.
     pub(crate) fn delivered(&self) -> i64 {
-        self.count("SELECT count(*) FROM turns WHERE delivered = 1")
+        self.count(
+            "SELECT count(*) FROM turns t JOIN instances i ON i.pk = t.owner
+             WHERE t.pk <= i.delivered_through AND length(i.undelivered) = 0",
+        )
     }
 
     /// Conversations of all tenants.

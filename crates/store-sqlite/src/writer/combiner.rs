@@ -28,7 +28,7 @@ const COMBINED_JOBS: usize = 64;
 
 /// How often other tasks may run before a transaction. Tasks that one of them has woken run in the next round. With few
 /// clients, one round leaves a transaction with less than two jobs, and a turn costs a tenth more.
-const ROUNDS: usize = 3;
+pub(super) const ROUNDS: usize = 3;
 
 /// The task that writes short jobs. Dropping it leaves the jobs that wait to the writer thread.
 struct Combiner {

@@ -210,7 +210,9 @@ async fn a_process_that_has_ended_has_said_what_it_delivered() {
         let world = database.world().await;
         let first = world.talk(&world.one, "trip", "hello", "hi").await;
         world.one.mark_delivered(world.scope.tenant, first.turn);
-        world.talk(&world.one, "trip", "and then?", "home").await
+        let next = world.talk(&world.one, "trip", "and then?", "home").await;
+        world.one.close().await;
+        next
     };
     let connection = Connection::open(database.path()).unwrap();
     let said = "SELECT delivered_through, undelivered FROM instances WHERE delivered_through > 0";

@@ -10,16 +10,16 @@ async fn a_new_process_soon_forgets_the_turns_that_others_have_left_joinable_for
     let database = Database::new();
     let path = database.path();
     let world = database.world().await;
-    for question in ["hello", "and then?", "and now?"] {
-        world.talk(&world.one, "trip", question, "hi").await;
+    for name in ["trip", "work", "home"] {
+        world.talk(&world.one, name, "hello", "hi").await;
     }
     let joinable = "SELECT count(*) FROM turns WHERE joinable = 1";
     assert_eq!(number(&path, joinable), 3);
     Connection::open(&path).unwrap().execute("UPDATE turns SET ended_at = 1", []).unwrap();
     let store = database.open().await;
-    let running = world.start(&store, "trip", "still there?").await;
+    let running = world.start(&store, "garden", "hello").await;
     until_zero(&path, &format!("{joinable} AND ended_at = 1")).await;
     world.answer(&store, &running, "yes").await;
-    assert_eq!(number(&path, joinable), 1, "a request can join the newest turn");
+    assert_eq!(number(&path, joinable), 1, "a request can join the first turn of a conversation");
     check_file(&path);
 }

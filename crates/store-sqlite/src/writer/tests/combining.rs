@@ -24,7 +24,7 @@ fn runtime() -> Runtime {
 /// Has all tasks of the runtime run that are ready.
 fn run_ready(runtime: &Runtime) {
     runtime.block_on(async {
-        for _ in 0..8 {
+        for _ in 0..8 * super::super::combiner::ROUNDS {
             tokio::task::yield_now().await;
         }
     });
