@@ -58,8 +58,9 @@ pub(crate) async fn drive<H: Host>(
     drive_from(upstream, &mut machine, first, host).await
 }
 
-/// Runs a turn from where its machine is to its end. Cancel-safe if the host's methods are. The machine is the caller's,
-/// because a future has room for what it is given and once more for what it works with.
+/// Runs a turn from where its machine is to its end. Cancel-safe if the host's methods are.
+///
+/// The machine is borrowed, because a future that owns an argument keeps room for it twice.
 pub(crate) async fn drive_from<H: Host>(
     upstream: &dyn ModelServer,
     machine: &mut Machine,

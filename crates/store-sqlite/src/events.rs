@@ -16,8 +16,8 @@ use crate::{listing, rows};
 /// The number of the last event of a tenant `t`. Its column counts only if that event was deleted.
 const COUNT: &str = "max(t.event_count, coalesce((SELECT max(e.number) FROM events e WHERE e.tenant_pk = t.pk), 0))";
 
-/// How many old events are deleted together. To delete one with each new one costs twice as much as the new one. Readers
-/// do not see those that are still there.
+/// How many old events are deleted together. To delete one with each new event costs more than the new event. Readers
+/// do not see old events that are still there.
 const DELETED_AT_ONCE: i64 = 256;
 
 /// The number of the last event that is not kept any more, after this many.

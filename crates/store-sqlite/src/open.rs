@@ -102,7 +102,7 @@ pub(crate) fn make_private(_path: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The most memory of the page cache of a writing connection, in SQLite's unit. It is only taken by pages that are used.
+/// The most memory of the page cache of a writing connection, in SQLite's unit. Only pages that are used take memory.
 /// A turn writes to a random place of some indexes, and reads that page from the file if it is not here.
 const WRITER_CACHE_KIB: i64 = -16 * 1024;
 

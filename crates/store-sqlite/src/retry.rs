@@ -14,8 +14,9 @@ use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
 use crate::{admissions, queue, rows, snapshot};
 
-/// How many rows of one request are read from the index at most: its turn, and attempts that waited in processes that died.
-const MOST_ATTEMPTS: usize = 16;
+/// How many turns with the same fingerprint are read from the index at most. A client may begin with the same words again
+/// and again within a minute.
+const MOST_ALIKE: usize = 256;
 
 /// What the request repeats. `None` if it is a new one.
 pub(crate) fn recognise(
@@ -172,7 +173,7 @@ fn with_fingerprint(connection: &Connection, admission: &Admission) -> StoreResu
     let fingerprint = &admission.retry.fingerprint;
     let mut keys: Vec<i64> = connection
         .prepare_cached(&format!(
-            "SELECT pk FROM turns WHERE fingerprint = ?1 AND joinable = 1 ORDER BY pk DESC LIMIT {MOST_ATTEMPTS}"
+            "SELECT pk FROM turns WHERE fingerprint = ?1 AND joinable = 1 ORDER BY pk DESC LIMIT {MOST_ALIKE}"
         ))
         .and_then(|mut select| select.query_map([fingerprint], |row| row.get(0))?.collect())
         .translated()?;

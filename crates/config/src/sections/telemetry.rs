@@ -45,7 +45,8 @@ const RATIO: &str = "a number from 0 to 1, such as 0.1";
 /// The `allowed` text of an interval.
 const INTERVAL: &str = r#"a duration of at least one second, such as "60s""#;
 
-/// Limits of the export, with OpenTelemetry's defaults. OpenTelemetry's own variables set them, no setting of Herma does.
+/// Limits of the export, with OpenTelemetry's defaults. OpenTelemetry's own variables set them. No setting of Herma
+/// does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExportLimits {
     /// How long one request to the collector may take. `None` is without a limit.

@@ -1,7 +1,7 @@
 //! Has Honcho forget a conversation, a session key or a tenant.
 //!
-//! Honcho accepts the deletion of a session or a workspace, and its worker carries it out later. An idle worker looks for
-//! work every 45 seconds at the latest. So an erasure is done when nothing is found any more, not when it was accepted.
+//! Honcho accepts the deletion of a session or a workspace, and its worker carries it out later. An idle worker looks
+//! for work every 45 seconds at the latest. So an erasure is done when nothing is found any more, not when it was accepted.
 //! Every step can be repeated. A conclusion is deleted at once.
 
 use herma_model::ConversationId;

@@ -22,8 +22,8 @@ pub(super) struct Rated {
     is_inherited: bool,
 }
 
-/// Messages `m` with their session and conversation, without summaries. `?1` is the key of a candidate. The others are the
-/// tenant and the filter: kind, origin kind, source, session key, role, since, until.
+/// Messages `m` with their session and conversation, without summaries. `?1` is the key of a candidate. The others are
+/// the tenant and the filter: kind, origin kind, source, session key, role, since, until.
 const MESSAGES: &str = "m.payload, m.created_at, c.pk, c.session_key, c.origin_kind, c.deleted, m.seq FROM messages m
      CROSS JOIN sessions s ON s.pk = m.session_pk CROSS JOIN conversations c ON c.pk = s.conversation_pk
      WHERE m.pk = ?1 AND m.compaction_pk IS NULL AND (?7 IS NULL OR m.role = ?7)

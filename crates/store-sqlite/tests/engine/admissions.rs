@@ -2,7 +2,7 @@
 
 use herma_model::{StopKind, TurnState};
 use herma_store::contract::World;
-use herma_store::contract::fixture::texts;
+use herma_store::contract::fixture::{joined, running, texts};
 use herma_store::{AdmitOutcome, Store, StoreError};
 use herma_store_sqlite::SqliteStore;
 use rusqlite::Connection;
@@ -219,4 +219,23 @@ async fn a_process_that_has_ended_has_said_what_it_delivered() {
     let (through, undelivered): (i64, Vec<u8>) =
         connection.query_row(said, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
     assert_eq!((through, undelivered), (next.lease.turn, next.lease.turn.to_le_bytes().to_vec()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_retry_finds_its_turn_behind_many_newer_ones_with_the_same_words() {
+    let database = Database::new();
+    let world = database.world().await;
+    let ask = |sdk_attempt| {
+        let mut ask = world.ask_anew("hello");
+        (ask.retry.fingerprint, ask.retry.sdk_attempt) = ([9; 16], sdk_attempt);
+        ask
+    };
+    let first = running(world.admit(&world.one, ask(0)).await);
+    world.answer(&world.one, &first, "hi").await;
+    for _ in 0..20 {
+        let newer = running(world.admit(&world.one, ask(0)).await);
+        world.answer(&world.one, &newer, "hi").await;
+        world.one.mark_delivered(world.scope.tenant, newer.turn);
+    }
+    assert_eq!(joined(world.admit(&world.one, ask(1)).await), first.turn);
 }

@@ -328,7 +328,8 @@ const INVARIANTS: &[(&str, &str)] = &[
     ),
     (
         "facts have their words, and deleted ones have none",
-        "SELECT (SELECT count(*) FROM memories WHERE text GLOB '*[a-z]*' AND pk NOT IN (SELECT memory_pk FROM memory_words))
+        "SELECT (SELECT count(*) FROM memories WHERE text GLOB '*[a-z]*'
+            AND pk NOT IN (SELECT memory_pk FROM memory_words))
          + (SELECT count(*) FROM memory_words WHERE memory_pk NOT IN (SELECT pk FROM memories))
          + (SELECT count(*) FROM memories WHERE conversation_pk IS NOT NULL
             AND conversation_pk NOT IN (SELECT pk FROM conversations WHERE deleted = 0))",
