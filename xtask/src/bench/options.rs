@@ -30,6 +30,12 @@ pub(super) struct Options {
     /// Another release binary of Herma, from before a change, say. `turns` measures it in the same rounds.
     #[arg(long, value_name = "BINARY", conflicts_with = "without_herma")]
     before: Option<PathBuf>,
+    /// `turns` measures only this many clients. Good for a profile.
+    #[arg(long, value_name = "N")]
+    clients: Option<usize>,
+    /// `turns` measures only after this many messages.
+    #[arg(long, value_name = "N")]
+    history: Option<usize>,
     /// Conversations stored for the second start-up measurement.
     #[arg(long, value_name = "N")]
     conversations: Option<usize>,
@@ -125,6 +131,16 @@ impl Options {
 
     pub(super) fn rounds(&self) -> usize {
         self.rounds.unwrap_or(if self.quick { 3 } else { 9 }).max(1)
+    }
+
+    /// The numbers of clients to measure.
+    pub(super) fn clients(&self, all: &[usize]) -> Vec<usize> {
+        self.clients.map_or_else(|| all.to_vec(), |clients| vec![clients])
+    }
+
+    /// The numbers of earlier messages to measure with.
+    pub(super) fn histories(&self, all: &[usize]) -> Vec<usize> {
+        self.history.map_or_else(|| all.to_vec(), |history| vec![history])
     }
 
     /// Turns of all clients together in a round.

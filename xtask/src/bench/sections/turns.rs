@@ -35,8 +35,8 @@ const fn goal(clients: usize) -> f64 {
 pub(in crate::bench) async fn run(options: &Options) -> io::Result<()> {
     let testbed = Testbed::start_beside(&options.targets(), options.before())?;
     let mut measured = Vec::new();
-    for history in HISTORIES {
-        for clients in CLIENTS {
+    for history in options.histories(&HISTORIES) {
+        for clients in options.clients(&CLIENTS) {
             let plan = Plan { clients, turns: options.turns(clients), history, shape: Shape::Whole, api: Api::Chat };
             measured.push((plan, Rounds::of_targets(&testbed, &plan, options.rounds()).await?));
         }
