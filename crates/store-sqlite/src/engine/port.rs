@@ -31,7 +31,7 @@ use super::{SqliteStore, noted_or_logged};
 
 use crate::erase::receipts;
 use crate::erase::steps::{Erasing, Step};
-use crate::search::indexer::BatchLimit;
+use crate::search::batch::{self, BatchLimit};
 use crate::writer::{Answer, Callback, JobOutcome, WhenUnavailable};
 use crate::{
     admissions, admit, approvals, branch, commit, compact, copy, delegates, describe, events, expiry, family, grants,
@@ -497,19 +497,17 @@ impl Store for SqliteStore {
     async fn index_all(&self) -> Result<(), StoreError> {
         let newest = self.read(search::newest).await?;
         let owner = search::indexer::random_owner();
-        let from_the_mark = || self.readers.read(|connection| search::indexer::next(connection, BatchLimit::LARGE));
+        let from_the_mark = || self.readers.read(|connection| batch::next(connection, BatchLimit::LARGE));
         let mut next = from_the_mark().await?;
         while let Some(batch) = next.filter(|batch| batch.is_of(newest)) {
             let through = batch.through();
-            let written = self.write_undurably(move |connection| {
-                search::indexer::write(connection, &batch, owner, maintenance::now())
-            });
+            let written =
+                self.write_undurably(move |connection| search::write(connection, &batch, owner, maintenance::now()));
             // While one batch is written, the next one is read and split into terms.
             next = match through {
                 Some(through) => {
-                    let following = self
-                        .readers
-                        .read(move |connection| search::indexer::following(connection, through, BatchLimit::LARGE));
+                    let following =
+                        self.readers.read(move |connection| batch::following(connection, through, BatchLimit::LARGE));
                     let (written, following) = tokio::join!(written, following);
                     if written? { following? } else { from_the_mark().await? }
                 }

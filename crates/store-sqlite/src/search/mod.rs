@@ -8,14 +8,18 @@
 //! - the tenant, the conversation and its session key.
 //!
 //! The index yields candidates (`candidates`). The text of a candidate decides whether it is a hit (`matcher`, and
-//! `inheriting` for messages of deleted conversations). The index is written after the turns (`indexer`). Messages that
-//! are not indexed yet are searched directly.
+//! `inheriting` for messages of deleted conversations). The index is written after the turns: `indexer` says when,
+//! `batch` reads rows and makes their terms, `write` writes them. Messages that are not indexed yet are searched
+//! directly.
 
+pub(crate) mod batch;
 mod candidates;
 pub(crate) mod indexer;
 mod inheriting;
 mod matcher;
 mod page;
 pub(crate) mod terms;
+mod write;
 
 pub(crate) use page::{newest, page};
+pub(crate) use write::write;

@@ -1,0 +1,232 @@
+//! Batches: rows to index or to take out of the index, with their terms.
+
+use herma_store::search::{fold, text_of};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::terms;
+use crate::failure::{StoreResult, Translate};
+
+/// The largest batch that is indexed at once.
+#[derive(Clone, Copy)]
+pub(crate) struct BatchLimit {
+    /// Bytes of text.
+    text: usize,
+    rows: i64,
+}
+
+impl BatchLimit {
+    /// Other writers wait a few milliseconds for it. Every batch is a segment of the index, which is merged with others
+    /// later. So a few larger batches cost less than many small ones.
+    pub(crate) const SMALL: Self = Self { text: 64 * 1024, rows: 512 };
+    /// While the index is behind: fewer and longer waits for the others.
+    pub(super) const MEDIUM: Self = Self { text: 128 * 1024, rows: 1024 };
+    /// If no caller waits for other writes.
+    pub(crate) const LARGE: Self = Self { text: 256 * 1024, rows: 2048 };
+}
+
+/// Columns of a message, from [`MESSAGES`], that tell whether it has changed. The last one is the session key under
+/// which it can be recalled; `NULL` if it is not to be recalled.
+pub(super) const SOURCE: &str = "m.pk, m.id, m.digest,
+     iif(coalesce(r.recorded, c.origin_kind = 'main' OR c.origin_kind = 'branch') AND m.role <> 'tool', c.session_key,
+     NULL)";
+/// More columns, for a message that is indexed. They follow [`SOURCE`].
+const TEXT: &str = "m.payload, s.tenant_pk, s.conversation_pk";
+pub(super) const MESSAGES: &str = "messages m CROSS JOIN sessions s ON s.pk = m.session_pk
+     CROSS JOIN conversations c ON c.pk = s.conversation_pk LEFT JOIN recalls r ON r.turn_pk = m.turn_pk";
+
+/// Rows that are indexed together.
+pub(crate) struct Batch {
+    /// Rows whose terms are removed from the index first.
+    pub(super) forgotten: Vec<RemovedRow>,
+    pub(super) entries: Vec<IndexEntry>,
+    /// Everything in this range of message keys is indexed after the write. `None` for rows that have changed.
+    pub(super) mark: Option<(i64, i64)>,
+}
+
+impl Batch {
+    /// Whether it has rows up to message `newest`.
+    pub(crate) fn is_of(&self, newest: i64) -> bool {
+        self.mark.is_none_or(|(from, _)| from < newest)
+    }
+
+    /// The message key up to which everything is indexed after the write. `None` for rows that have changed.
+    pub(crate) fn through(&self) -> Option<i64> {
+        self.mark.map(|(_, through)| through)
+    }
+}
+
+/// A deleted or changed row, with the terms that the index has of it.
+pub(super) struct RemovedRow {
+    /// Its key in `search_forget`.
+    pub(super) pk: i64,
+    pub(super) key: i64,
+    pub(super) terms: String,
+}
+
+/// A row to index.
+pub(super) struct IndexEntry {
+    pub(super) key: i64,
+    /// What its terms were made from. `None` if the row is gone.
+    pub(super) made_of: Option<EntrySource>,
+    pub(super) terms: String,
+    /// Bytes that were read for it.
+    read: usize,
+}
+
+impl IndexEntry {
+    /// Its cost, the larger of reading and writing. A long text with few terms is slow to read but quick to write.
+    fn size(&self) -> usize {
+        self.read.max(self.terms.len() / 4)
+    }
+
+    /// Whether it was made from this row of [`SOURCE`].
+    pub(super) fn is_of(&self, row: &Row<'_>) -> rusqlite::Result<bool> {
+        let Some(EntrySource::Message(id, digest, session_key)) = &self.made_of else { return Ok(false) };
+        Ok(row.get::<_, i64>(0)? == self.key
+            && row.get_ref(1)?.as_blob()? == id
+            && row.get_ref(2)?.as_blob()? == digest
+            && key_of(row, 3)? == session_key.as_deref())
+    }
+}
+
+#[derive(PartialEq, Eq)]
+pub(super) enum EntrySource {
+    /// Its id, its digest, and the session key of its conversation.
+    Message([u8; 16], [u8; 16], Option<String>),
+    Title(String),
+}
+
+/// The batch that is to be indexed next.
+pub(crate) fn next(connection: &Connection, most: BatchLimit) -> StoreResult<Option<Batch>> {
+    let forgotten = forgotten(connection, most)?;
+    if !forgotten.is_empty() {
+        return Ok(Some(Batch { forgotten, entries: Vec::new(), mark: None }));
+    }
+    let again: Vec<i64> = connection
+        .prepare_cached("SELECT key FROM search_again LIMIT ?1")
+        .and_then(|mut select| select.query_map([most.rows], |row| row.get(0))?.collect())
+        .translated()?;
+    if !again.is_empty() {
+        return changed(connection, &again, most).map(Some);
+    }
+    let from: i64 = connection
+        .prepare_cached("SELECT through FROM search_state")
+        .and_then(|mut select| select.query_row([], |row| row.get(0)))
+        .translated()?;
+    following(connection, from, most)
+}
+
+/// Rows whose terms are to be removed from the index.
+fn forgotten(connection: &Connection, most: BatchLimit) -> StoreResult<Vec<RemovedRow>> {
+    let mut select = connection
+        .prepare_cached(
+            "SELECT pk, key, said, tenant_pk, conversation_pk, session_key FROM search_forget ORDER BY pk LIMIT ?1",
+        )
+        .translated()?;
+    let mut rows = select.query([most.rows]).translated()?;
+    let (mut all, mut size) = (Vec::new(), 0);
+    while let Some(row) = rows.next().translated()? {
+        let entry = forgotten_row(connection, row)?;
+        size += entry.terms.len() / 4;
+        all.push(entry);
+        if size > most.text {
+            break;
+        }
+    }
+    Ok(all)
+}
+
+/// A row of `search_forget`. The index itself tells whether it has the session key among the row's terms.
+fn forgotten_row(connection: &Connection, row: &Row<'_>) -> StoreResult<RemovedRow> {
+    let (pk, key, tenant, conversation) = read_keys(row).translated()?;
+    let said = row.get_ref(2).and_then(|said| Ok(said.as_str()?)).translated()?;
+    let text = if key < 0 { fold(said) } else { fold(&text_of(said)) };
+    let session_key = match key_of(row, 5).translated()? {
+        Some(session_key) if has_term(connection, key, &terms::of_key(tenant, session_key))? => Some(session_key),
+        Some(_) | None => None,
+    };
+    Ok(RemovedRow { pk, key, terms: terms::of_text(&text, tenant, conversation, session_key) })
+}
+
+fn read_keys(row: &Row<'_>) -> rusqlite::Result<(i64, i64, i64, i64)> {
+    Ok((row.get(0)?, row.get(1)?, row.get(3)?, row.get(4)?))
+}
+
+/// Whether the index has a term of a row.
+fn has_term(connection: &Connection, key: i64, term: &str) -> StoreResult<bool> {
+    connection
+        .prepare_cached("SELECT 1 FROM search_index WHERE search_index MATCH ?1 AND rowid = ?2")
+        .and_then(|mut select| select.exists(params![terms::quoted(term), key]))
+        .translated()
+}
+
+/// The batch after message `from`.
+pub(crate) fn following(connection: &Connection, from: i64, most: BatchLimit) -> StoreResult<Option<Batch>> {
+    let mut select = connection
+        .prepare_cached(&format!(
+            "SELECT {SOURCE}, {TEXT}, m.compaction_pk IS NULL FROM {MESSAGES} WHERE m.pk > ?1 ORDER BY m.pk LIMIT ?2"
+        ))
+        .translated()?;
+    let mut rows = select.query([from, most.rows]).translated()?;
+    let (mut entries, mut size, mut through) = (Vec::new(), 0, from);
+    while let Some(row) = rows.next().translated()? {
+        through = row.get(0).translated()?;
+        if row.get(7).translated()? {
+            let entry = message(row).translated()?;
+            size += entry.size();
+            entries.push(entry);
+        }
+        if size > most.text {
+            break;
+        }
+    }
+    Ok((through > from).then_some(Batch { forgotten: Vec::new(), entries, mark: Some((from, through)) }))
+}
+
+fn message(row: &Row<'_>) -> rusqlite::Result<IndexEntry> {
+    let session_key = key_of(row, 3)?;
+    let payload = row.get_ref(4)?.as_str()?;
+    Ok(IndexEntry {
+        key: row.get(0)?,
+        made_of: Some(EntrySource::Message(row.get(1)?, row.get(2)?, session_key.map(str::to_owned))),
+        terms: terms::of_text(&fold(&text_of(payload)), row.get(5)?, row.get(6)?, session_key),
+        read: payload.len(),
+    })
+}
+
+/// A session key as it is stored.
+fn key_of<'a>(row: &'a Row<'_>, column: usize) -> rusqlite::Result<Option<&'a str>> {
+    Ok(row.get_ref(column)?.as_str_or_null()?)
+}
+
+/// Rows that have changed since they were indexed, as they are now.
+fn changed(connection: &Connection, keys: &[i64], most: BatchLimit) -> StoreResult<Batch> {
+    let mut entries = Vec::new();
+    let mut size = 0;
+    for &key in keys {
+        let entry = if key < 0 {
+            connection
+                .prepare_cached("SELECT title, tenant_pk, pk FROM conversations WHERE pk = -?1 AND title IS NOT NULL")
+                .and_then(|mut select| select.query_row([key], |row| title(key, row)).optional())
+        } else {
+            connection
+                .prepare_cached(&format!(
+                    "SELECT {SOURCE}, {TEXT} FROM {MESSAGES} WHERE m.pk = ?1 AND m.compaction_pk IS NULL"
+                ))
+                .and_then(|mut select| select.query_row([key], message).optional())
+        };
+        let entry = entry.translated()?.unwrap_or(IndexEntry { key, made_of: None, terms: String::new(), read: 0 });
+        size += entry.size();
+        entries.push(entry);
+        if size > most.text {
+            break;
+        }
+    }
+    Ok(Batch { forgotten: Vec::new(), entries, mark: None })
+}
+
+fn title(key: i64, row: &Row<'_>) -> rusqlite::Result<IndexEntry> {
+    let title: String = row.get(0)?;
+    let terms = terms::of_text(&fold(&title), row.get(1)?, row.get(2)?, None);
+    Ok(IndexEntry { key, read: title.len(), made_of: Some(EntrySource::Title(title)), terms })
+}

@@ -1,0 +1,223 @@
+//! Writes batches to the search index.
+
+use std::time::Duration;
+
+use herma_model::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::batch::{Batch, EntrySource, MESSAGES, RemovedRow, SOURCE};
+use crate::failure::{StoreResult, Translate};
+
+/// For how long only the process that wrote the index last may write it.
+const CLAIM: Duration = Duration::from_secs(3);
+
+/// Writes a batch. `false`, and nothing is written, if a row has changed since the batch was made.
+pub(crate) fn write(connection: &Connection, batch: &Batch, owner: i64, now: Timestamp) -> StoreResult<bool> {
+    let through: i64 = connection
+        .prepare_cached("SELECT through FROM search_state")
+        .and_then(|mut select| select.query_row([], |row| row.get(0)))
+        .translated()?;
+    if batch.mark.is_some_and(|(from, _)| from != through) {
+        return Ok(false);
+    }
+    if !forget(connection, &batch.forgotten)? {
+        return Ok(false);
+    }
+    if !is_unchanged(connection, batch)? {
+        return Ok(false);
+    }
+    for entry in &batch.entries {
+        if batch.mark.is_none() {
+            connection
+                .prepare_cached("DELETE FROM search_again WHERE key = ?1")
+                .and_then(|mut delete| delete.execute([entry.key]))
+                .translated()?;
+        }
+        if entry.made_of.is_some() {
+            connection
+                .prepare_cached("INSERT INTO search_index (rowid, terms) VALUES (?1, ?2)")
+                .and_then(|mut insert| insert.execute(params![entry.key, entry.terms]))
+                .translated()?;
+        }
+    }
+    let through = batch.mark.map_or(through, |(_, through)| through);
+    connection
+        .prepare_cached("UPDATE search_state SET through = ?1, owner = ?2, until = ?3")
+        .and_then(|mut update| update.execute([through, owner, now.plus(CLAIM).0]))
+        .translated()?;
+    Ok(true)
+}
+
+/// Removes the terms of deleted or changed rows from the index. `false`, without any change, if these rows are no
+/// longer the first in `search_forget`: another process has removed them, and terms must be removed exactly once.
+fn forget(connection: &Connection, forgotten: &[RemovedRow]) -> StoreResult<bool> {
+    let first: Option<i64> = connection
+        .prepare_cached("SELECT min(pk) FROM search_forget")
+        .and_then(|mut select| select.query_row([], |row| row.get(0)))
+        .translated()?;
+    if first != forgotten.first().map(|row| row.pk) {
+        return Ok(false);
+    }
+    for RemovedRow { pk, key, terms } in forgotten {
+        connection
+            .prepare_cached("INSERT INTO search_index (search_index, rowid, terms) VALUES ('delete', ?1, ?2)")
+            .and_then(|mut delete| delete.execute(params![key, terms]))
+            .translated()?;
+        connection
+            .prepare_cached("DELETE FROM search_forget WHERE pk = ?1")
+            .and_then(|mut delete| delete.execute([pk]))
+            .translated()?;
+    }
+    Ok(true)
+}
+
+/// Whether all rows of a batch still say what its terms were made from.
+fn is_unchanged(connection: &Connection, batch: &Batch) -> StoreResult<bool> {
+    let Some((from, through)) = batch.mark else {
+        for entry in &batch.entries {
+            if entry.made_of != source(connection, entry.key)? {
+                return Ok(false);
+            }
+        }
+        return Ok(true);
+    };
+    let mut select = connection
+        .prepare_cached(&format!(
+            "SELECT {SOURCE} FROM {MESSAGES} WHERE m.pk > ?1 AND m.pk <= ?2 AND m.compaction_pk IS NULL
+             ORDER BY m.pk"
+        ))
+        .translated()?;
+    let mut rows = select.query([from, through]).translated()?;
+    let mut entries = batch.entries.iter();
+    while let Some(row) = rows.next().translated()? {
+        let is_same = entries.next().map_or(Ok(false), |entry| entry.is_of(row)).translated()?;
+        if !is_same {
+            return Ok(false);
+        }
+    }
+    Ok(entries.next().is_none())
+}
+
+/// What a row says now.
+fn source(connection: &Connection, key: i64) -> StoreResult<Option<EntrySource>> {
+    let found = if key < 0 {
+        connection
+            .prepare_cached("SELECT title FROM conversations WHERE pk = -?1 AND title IS NOT NULL")
+            .and_then(|mut select| select.query_row([key], |row| row.get(0).map(EntrySource::Title)).optional())
+    } else {
+        connection
+            .prepare_cached(&format!("SELECT {SOURCE} FROM {MESSAGES} WHERE m.pk = ?1 AND m.compaction_pk IS NULL"))
+            .and_then(|mut select| {
+                let read = |row: &Row<'_>| Ok(EntrySource::Message(row.get(1)?, row.get(2)?, row.get(3)?));
+                select.query_row([key], read).optional()
+            })
+    };
+    found.translated()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::batch::{BatchLimit, next};
+    use super::super::terms;
+    use super::*;
+
+    /// A database with three messages.
+    fn database() -> Connection {
+        let mut connection = Connection::open_in_memory().unwrap();
+        crate::migrations::run(&mut connection).unwrap();
+        connection
+            .execute_batch(
+                "INSERT INTO tenants (pk, name, created_at) VALUES (1, 'tenant', 1);
+                 INSERT INTO conversations (pk, tenant_pk, id, head_pk, root_pk, origin_kind, source, version, fence,
+                 next_seq, created_at, updated_at)
+                     VALUES (1, 1, zeroblob(16), 1, 1, 'main', 'api', 1, 1, 4, 1, 1);
+                 INSERT INTO sessions (pk, tenant_pk, conversation_pk, id, kind, depth, creator_kind, created_at)
+                     VALUES (1, 1, 1, 'trip', 'main', 0, 'api', 1);",
+            )
+            .unwrap();
+        (1..=3).for_each(|seq| say(&connection, seq, "hello"));
+        connection
+    }
+
+    fn say(connection: &Connection, seq: i64, text: &str) {
+        connection
+            .execute(
+                "INSERT INTO messages (session_pk, seq, id, turn_pk, attempt, role, status, payload, digest, tokens,
+                 created_at)
+                 VALUES (1, ?1, randomblob(16), 1, 1, 'user', 'complete', json_object('content', ?2), randomblob(16), 1,
+                 1)",
+                params![seq, text],
+            )
+            .unwrap();
+    }
+
+    fn indexed(connection: &Connection, term: &str) -> Vec<i64> {
+        let mut select = connection.prepare("SELECT rowid FROM search_index WHERE search_index MATCH ?1").unwrap();
+        select.query_map([term], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    }
+
+    fn index(connection: &Connection) {
+        while let Some(batch) = next(connection, BatchLimit::SMALL).unwrap() {
+            assert!(write(connection, &batch, 1, Timestamp(1)).unwrap());
+        }
+    }
+
+    #[test]
+    fn a_batch_whose_rows_have_changed_meanwhile_is_not_written() {
+        for change in [
+            "DELETE FROM messages WHERE pk = 2",
+            "UPDATE messages SET payload = '{\"content\":\"bye\"}', digest = randomblob(16) WHERE pk = 2",
+            "UPDATE messages SET id = randomblob(16) WHERE pk = 3",
+            "UPDATE search_state SET through = 1",
+            "UPDATE conversations SET session_key = 'mine'",
+        ] {
+            let connection = database();
+            let batch = next(&connection, BatchLimit::SMALL).unwrap().unwrap();
+            connection.execute(change, []).unwrap();
+            assert!(!write(&connection, &batch, 1, Timestamp(1)).unwrap(), "{change}");
+            assert!(indexed(&connection, "hello").is_empty(), "{change}");
+        }
+    }
+
+    #[test]
+    fn a_title_that_has_changed_again_meanwhile_is_read_again() {
+        let connection = database();
+        let titled = |title: &str| connection.execute("UPDATE conversations SET title = ?1", [title]).unwrap();
+        titled("harbour");
+        let batch = next(&connection, BatchLimit::SMALL).unwrap().unwrap();
+        titled("lighthouse");
+        assert!(!write(&connection, &batch, 1, Timestamp(1)).unwrap());
+        index(&connection);
+        assert_eq!((indexed(&connection, "harbour"), indexed(&connection, "lighthouse")), (vec![], vec![-1]));
+    }
+
+    #[test]
+    fn a_conversation_that_gets_or_loses_its_key_is_indexed_again() {
+        let connection = database();
+        index(&connection);
+        let key = format!("\"{}\"", terms::of_key(1, "mine"));
+        for (change, rows) in [("'mine'", vec![1, 2, 3]), ("NULL", vec![])] {
+            connection.execute(&format!("UPDATE conversations SET session_key = {change}"), []).unwrap();
+            index(&connection);
+            assert_eq!((indexed(&connection, &key), indexed(&connection, "hello")), (rows, vec![1, 2, 3]), "{change}");
+        }
+        connection.execute("UPDATE conversations SET session_key = 'mine'", []).unwrap();
+        connection.execute("DELETE FROM messages WHERE pk = 2", []).unwrap();
+        index(&connection);
+        connection.execute("DELETE FROM messages WHERE pk = 3", []).unwrap();
+        index(&connection);
+        assert_eq!((indexed(&connection, &key), indexed(&connection, "hello")), (vec![1], vec![1]));
+        connection.execute("INSERT INTO search_index (search_index) VALUES ('integrity-check')", []).unwrap();
+    }
+
+    #[test]
+    fn a_row_key_that_is_reused_is_indexed_again() {
+        let connection = database();
+        index(&connection);
+        assert_eq!(indexed(&connection, "hello"), [1, 2, 3]);
+        connection.execute("DELETE FROM messages WHERE pk >= 2", []).unwrap();
+        say(&connection, 2, "goodbye");
+        index(&connection);
+        assert_eq!((indexed(&connection, "hello"), indexed(&connection, "goodbye")), (vec![1], vec![2]));
+    }
+}
