@@ -1,7 +1,7 @@
 //! The operations of the port: each is sent to the writer or to a reader.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -32,6 +32,7 @@ use super::{SqliteStore, noted_or_logged};
 use crate::erase::receipts;
 use crate::erase::steps::{Erasing, Step};
 use crate::search::batch::{self, BatchLimit};
+use crate::search::common::Vocabulary;
 use crate::writer::{Answer, Callback, JobOutcome, WhenUnavailable};
 use crate::{
     admissions, admit, approvals, branch, commit, compact, copy, delegates, describe, events, expiry, family, grants,
@@ -497,23 +498,32 @@ impl Store for SqliteStore {
     async fn index_all(&self) -> Result<(), StoreError> {
         let newest = self.read(search::newest).await?;
         let owner = search::indexer::random_owner();
-        let from_the_mark = || self.readers.read(|connection| batch::next(connection, BatchLimit::LARGE));
-        let mut next = from_the_mark().await?;
-        while let Some(batch) = next.filter(|batch| batch.is_of(newest)) {
-            let through = batch.through();
+        let vocabulary = Arc::new(Mutex::new(Vocabulary::new()));
+        // The batch after message `from`, or else the one that is due.
+        let batch = |from: Option<i64>| {
+            let vocabulary = Arc::clone(&vocabulary);
+            self.readers.read(move |connection| {
+                let vocabulary = &mut *vocabulary.lock().unwrap_or_else(PoisonError::into_inner);
+                match from {
+                    Some(from) => batch::following(connection, vocabulary, from, BatchLimit::LARGE),
+                    None => batch::next(connection, vocabulary, BatchLimit::LARGE),
+                }
+            })
+        };
+        let mut next = batch(None).await?;
+        while let Some(current) = next.filter(|batch| batch.is_of(newest)) {
+            let next_from = current.next_from();
             let written =
-                self.write_undurably(move |connection| search::write(connection, &batch, owner, maintenance::now()));
+                self.write_undurably(move |connection| search::write(connection, &current, owner, maintenance::now()));
             // While one batch is written, the next one is read and split into terms.
-            next = match through {
-                Some(through) => {
-                    let following =
-                        self.readers.read(move |connection| batch::following(connection, through, BatchLimit::LARGE));
-                    let (written, following) = tokio::join!(written, following);
-                    if written? { following? } else { from_the_mark().await? }
+            next = match next_from {
+                Some(from) => {
+                    let (written, following) = tokio::join!(written, batch(Some(from)));
+                    if written? { following? } else { batch(None).await? }
                 }
                 None => {
                     written.await?;
-                    from_the_mark().await?
+                    batch(None).await?
                 }
             };
         }

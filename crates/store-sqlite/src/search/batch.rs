@@ -1,9 +1,12 @@
 //! Batches: rows to index or to take out of the index, with their terms.
 
+use std::collections::BTreeSet;
+
 use herma_store::search::{fold, text_of};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::terms;
+use super::common::Vocabulary;
+use super::terms::{self, RowOwner};
 use crate::failure::{StoreResult, Translate};
 
 /// The largest batch that is indexed at once.
@@ -17,11 +20,11 @@ pub(crate) struct BatchLimit {
 impl BatchLimit {
     /// Other writers wait a few milliseconds for it. Every batch is a segment of the index, which is merged with others
     /// later. So a few larger batches cost less than many small ones.
-    pub(crate) const SMALL: Self = Self { text: 64 * 1024, rows: 512 };
+    pub(crate) const SMALL: Self = Self { text: 96 * 1024, rows: 1024 };
     /// While the index is behind: fewer and longer waits for the others.
-    pub(super) const MEDIUM: Self = Self { text: 128 * 1024, rows: 1024 };
+    pub(super) const MEDIUM: Self = Self { text: 192 * 1024, rows: 2048 };
     /// If no caller waits for other writes.
-    pub(crate) const LARGE: Self = Self { text: 256 * 1024, rows: 2048 };
+    pub(crate) const LARGE: Self = Self { text: 384 * 1024, rows: 4096 };
 }
 
 /// Columns of a message, from [`MESSAGES`], that tell whether it has changed. The last one is the session key under
@@ -41,17 +44,35 @@ pub(crate) struct Batch {
     pub(super) entries: Vec<IndexEntry>,
     /// Everything in this range of message keys is indexed after the write. `None` for rows that have changed.
     pub(super) mark: Option<(i64, i64)>,
+    /// The number of changes of the list of common words that the terms were made with.
+    pub(super) common_changes: i64,
+    /// Words that may be new in that list after the write.
+    pub(super) found: Vec<String>,
+    /// Words of that list that the removed rows had.
+    pub(super) removed: BTreeSet<String>,
 }
 
 impl Batch {
+    const fn empty(common_changes: i64) -> Self {
+        Self {
+            forgotten: Vec::new(),
+            entries: Vec::new(),
+            mark: None,
+            common_changes,
+            found: Vec::new(),
+            removed: BTreeSet::new(),
+        }
+    }
+
     /// Whether it has rows up to message `newest`.
     pub(crate) fn is_of(&self, newest: i64) -> bool {
         self.mark.is_none_or(|(from, _)| from < newest)
     }
 
-    /// The message key up to which everything is indexed after the write. `None` for rows that have changed.
-    pub(crate) fn through(&self) -> Option<i64> {
-        self.mark.map(|(_, through)| through)
+    /// The message key after which the next batch can be made before this one is written. `None` if the next one
+    /// depends on what this one changes.
+    pub(crate) fn next_from(&self) -> Option<i64> {
+        self.mark.filter(|_| self.found.is_empty()).map(|(_, through)| through)
     }
 }
 
@@ -97,47 +118,63 @@ pub(super) enum EntrySource {
 }
 
 /// The batch that is to be indexed next.
-pub(crate) fn next(connection: &Connection, most: BatchLimit) -> StoreResult<Option<Batch>> {
-    let forgotten = forgotten(connection, most)?;
+pub(crate) fn next(
+    connection: &Connection,
+    vocabulary: &mut Vocabulary,
+    most: BatchLimit,
+) -> StoreResult<Option<Batch>> {
+    let common_changes = vocabulary.refresh(connection)?;
+    let (forgotten, removed) = forgotten(connection, vocabulary, most)?;
     if !forgotten.is_empty() {
-        return Ok(Some(Batch { forgotten, entries: Vec::new(), mark: None }));
+        return Ok(Some(Batch { forgotten, removed, ..Batch::empty(common_changes) }));
     }
     let again: Vec<i64> = connection
         .prepare_cached("SELECT key FROM search_again LIMIT ?1")
         .and_then(|mut select| select.query_map([most.rows], |row| row.get(0))?.collect())
         .translated()?;
     if !again.is_empty() {
-        return changed(connection, &again, most).map(Some);
+        let entries = changed(connection, vocabulary, &again, most)?;
+        return Ok(Some(Batch { entries, found: vocabulary.take_found(), ..Batch::empty(common_changes) }));
     }
     let from: i64 = connection
         .prepare_cached("SELECT through FROM search_state")
         .and_then(|mut select| select.query_row([], |row| row.get(0)))
         .translated()?;
-    following(connection, from, most)
+    following(connection, vocabulary, from, most)
 }
 
 /// Rows whose terms are to be removed from the index.
-fn forgotten(connection: &Connection, most: BatchLimit) -> StoreResult<Vec<RemovedRow>> {
+fn forgotten(
+    connection: &Connection,
+    vocabulary: &Vocabulary,
+    most: BatchLimit,
+) -> StoreResult<(Vec<RemovedRow>, BTreeSet<String>)> {
     let mut select = connection
         .prepare_cached(
             "SELECT pk, key, said, tenant_pk, conversation_pk, session_key FROM search_forget ORDER BY pk LIMIT ?1",
         )
         .translated()?;
     let mut rows = select.query([most.rows]).translated()?;
-    let (mut all, mut size) = (Vec::new(), 0);
+    let (mut all, mut common, mut size) = (Vec::new(), BTreeSet::new(), 0);
     while let Some(row) = rows.next().translated()? {
-        let entry = forgotten_row(connection, row)?;
+        let entry = forgotten_row(connection, vocabulary, row, &mut common)?;
         size += entry.terms.len() / 4;
         all.push(entry);
         if size > most.text {
             break;
         }
     }
-    Ok(all)
+    Ok((all, common))
 }
 
-/// A row of `search_forget`. The index itself tells whether it has the session key among the row's terms.
-fn forgotten_row(connection: &Connection, row: &Row<'_>) -> StoreResult<RemovedRow> {
+/// A row of `search_forget`. Its words that are in the list of common words are added to `common`. The index itself
+/// tells whether it has the session key among the row's terms.
+fn forgotten_row(
+    connection: &Connection,
+    vocabulary: &Vocabulary,
+    row: &Row<'_>,
+    common: &mut BTreeSet<String>,
+) -> StoreResult<RemovedRow> {
     let (pk, key, tenant, conversation) = read_keys(row).translated()?;
     let said = row.get_ref(2).and_then(|said| Ok(said.as_str()?)).translated()?;
     let text = if key < 0 { fold(said) } else { fold(&text_of(said)) };
@@ -145,7 +182,13 @@ fn forgotten_row(connection: &Connection, row: &Row<'_>) -> StoreResult<RemovedR
         Some(session_key) if has_term(connection, key, &terms::of_key(tenant, session_key))? => Some(session_key),
         Some(_) | None => None,
     };
-    Ok(RemovedRow { pk, key, terms: terms::of_text(&text, tenant, conversation, session_key) })
+    for word in vocabulary.listed(&text) {
+        if !common.contains(word) {
+            common.insert(word.to_owned());
+        }
+    }
+    let terms = vocabulary.written_terms(&text, RowOwner { key, tenant, conversation, session_key });
+    Ok(RemovedRow { pk, key, terms })
 }
 
 fn read_keys(row: &Row<'_>) -> rusqlite::Result<(i64, i64, i64, i64)> {
@@ -161,7 +204,13 @@ fn has_term(connection: &Connection, key: i64, term: &str) -> StoreResult<bool> 
 }
 
 /// The batch after message `from`.
-pub(crate) fn following(connection: &Connection, from: i64, most: BatchLimit) -> StoreResult<Option<Batch>> {
+pub(crate) fn following(
+    connection: &Connection,
+    vocabulary: &mut Vocabulary,
+    from: i64,
+    most: BatchLimit,
+) -> StoreResult<Option<Batch>> {
+    let common_changes = vocabulary.refresh(connection)?;
     let mut select = connection
         .prepare_cached(&format!(
             "SELECT {SOURCE}, {TEXT}, m.compaction_pk IS NULL FROM {MESSAGES} WHERE m.pk > ?1 ORDER BY m.pk LIMIT ?2"
@@ -172,7 +221,7 @@ pub(crate) fn following(connection: &Connection, from: i64, most: BatchLimit) ->
     while let Some(row) = rows.next().translated()? {
         through = row.get(0).translated()?;
         if row.get(7).translated()? {
-            let entry = message(row).translated()?;
+            let entry = message(row, vocabulary).translated()?;
             size += entry.size();
             entries.push(entry);
         }
@@ -180,16 +229,22 @@ pub(crate) fn following(connection: &Connection, from: i64, most: BatchLimit) ->
             break;
         }
     }
-    Ok((through > from).then_some(Batch { forgotten: Vec::new(), entries, mark: Some((from, through)) }))
+    if through == from {
+        return Ok(None);
+    }
+    let found = vocabulary.take_found();
+    Ok(Some(Batch { entries, mark: Some((from, through)), found, ..Batch::empty(common_changes) }))
 }
 
-fn message(row: &Row<'_>) -> rusqlite::Result<IndexEntry> {
+fn message(row: &Row<'_>, vocabulary: &mut Vocabulary) -> rusqlite::Result<IndexEntry> {
+    let key = row.get(0)?;
     let session_key = key_of(row, 3)?;
     let payload = row.get_ref(4)?.as_str()?;
+    let row_owner = RowOwner { key, tenant: row.get(5)?, conversation: row.get(6)?, session_key };
     Ok(IndexEntry {
-        key: row.get(0)?,
+        key,
         made_of: Some(EntrySource::Message(row.get(1)?, row.get(2)?, session_key.map(str::to_owned))),
-        terms: terms::of_text(&fold(&text_of(payload)), row.get(5)?, row.get(6)?, session_key),
+        terms: vocabulary.new_terms(&fold(&text_of(payload)), row_owner),
         read: payload.len(),
     })
 }
@@ -200,20 +255,25 @@ fn key_of<'a>(row: &'a Row<'_>, column: usize) -> rusqlite::Result<Option<&'a st
 }
 
 /// Rows that have changed since they were indexed, as they are now.
-fn changed(connection: &Connection, keys: &[i64], most: BatchLimit) -> StoreResult<Batch> {
+fn changed(
+    connection: &Connection,
+    vocabulary: &mut Vocabulary,
+    keys: &[i64],
+    most: BatchLimit,
+) -> StoreResult<Vec<IndexEntry>> {
     let mut entries = Vec::new();
     let mut size = 0;
     for &key in keys {
         let entry = if key < 0 {
             connection
                 .prepare_cached("SELECT title, tenant_pk, pk FROM conversations WHERE pk = -?1 AND title IS NOT NULL")
-                .and_then(|mut select| select.query_row([key], |row| title(key, row)).optional())
+                .and_then(|mut select| select.query_row([key], |row| title(key, row, vocabulary)).optional())
         } else {
             connection
                 .prepare_cached(&format!(
                     "SELECT {SOURCE}, {TEXT} FROM {MESSAGES} WHERE m.pk = ?1 AND m.compaction_pk IS NULL"
                 ))
-                .and_then(|mut select| select.query_row([key], message).optional())
+                .and_then(|mut select| select.query_row([key], |row| message(row, vocabulary)).optional())
         };
         let entry = entry.translated()?.unwrap_or(IndexEntry { key, made_of: None, terms: String::new(), read: 0 });
         size += entry.size();
@@ -222,11 +282,12 @@ fn changed(connection: &Connection, keys: &[i64], most: BatchLimit) -> StoreResu
             break;
         }
     }
-    Ok(Batch { forgotten: Vec::new(), entries, mark: None })
+    Ok(entries)
 }
 
-fn title(key: i64, row: &Row<'_>) -> rusqlite::Result<IndexEntry> {
+fn title(key: i64, row: &Row<'_>, vocabulary: &mut Vocabulary) -> rusqlite::Result<IndexEntry> {
     let title: String = row.get(0)?;
-    let terms = terms::of_text(&fold(&title), row.get(1)?, row.get(2)?, None);
+    let row_owner = RowOwner { key, tenant: row.get(1)?, conversation: row.get(2)?, session_key: None };
+    let terms = vocabulary.new_terms(&fold(&title), row_owner);
     Ok(IndexEntry { key, read: title.len(), made_of: Some(EntrySource::Title(title)), terms })
 }

@@ -4,7 +4,8 @@ use herma_model::TenantId;
 use herma_store::search::{Manner, Stage, Wanted};
 use rusqlite::{Connection, Params};
 
-use super::terms;
+use super::asked::{self, Asked};
+use super::{common, terms};
 use crate::failure::{StoreResult, Translate};
 
 /// The largest number of candidates that are ranked against each other.
@@ -27,6 +28,8 @@ pub(super) struct Candidates<'a> {
     by_parts: String,
     /// Yields what `by_parts` yields, and more.
     by_rare_parts: String,
+    /// The same for titles.
+    in_titles: String,
     /// All messages up to this key are indexed.
     through: i64,
 }
@@ -41,11 +44,16 @@ impl<'a> Candidates<'a> {
             .and_then(|mut select| select.query_row([], |row| row.get(0)))
             .translated()?;
         let rows = |term: &str| estimated_rows(connection, term, through);
+        let common = |part: &str, begin| common::with_part(connection, part, begin);
+        let parts = Asked::of(wanted, Manner::Parts, common)?;
+        let by_parts = parts.expression(tenant);
+        let rare = parts.rare(rows)?;
         Ok(Self {
             connection,
-            by_words: terms::expression(wanted, Manner::Words, tenant),
-            by_parts: terms::expression(wanted, Manner::Parts, tenant),
-            by_rare_parts: terms::rare_expression(wanted, Manner::Parts, tenant, rows)?,
+            by_words: Asked::of(wanted, Manner::Words, common)?.expression(tenant),
+            by_parts,
+            by_rare_parts: rare.expression(tenant),
+            in_titles: rare.in_titles().expression(tenant),
             through,
         })
     }
@@ -81,7 +89,7 @@ impl<'a> Candidates<'a> {
         let mut keys = self.read(
             "SELECT -rowid FROM search_index WHERE search_index MATCH ?1 AND rowid >= ?2 AND rowid < ?3 ORDER BY rowid
              LIMIT ?4",
-            (&self.by_rare_parts, -top, -floor, most),
+            (&self.in_titles, -top, -floor, most),
         )?;
         keys.extend(self.read(
             "SELECT -key FROM search_again WHERE key >= ?1 AND key < ?2 ORDER BY key LIMIT ?3",
@@ -115,7 +123,7 @@ impl<'a> Candidates<'a> {
             Manner::Words => &self.by_words,
             Manner::Parts => &self.by_parts,
         };
-        let mut keys = self.indexed(&terms::within(expression, conversation), top, floor, MOST)?;
+        let mut keys = self.indexed(&asked::within(expression, conversation), top, floor, MOST)?;
         keys.extend(self.read(
             "SELECT m.pk FROM search_again a CROSS JOIN messages m ON m.pk = a.key
              CROSS JOIN sessions s ON s.pk = m.session_pk

@@ -11,6 +11,7 @@ use rusqlite::Connection;
 use uuid::Uuid;
 
 use super::batch::{self, BatchLimit};
+use super::common::Vocabulary;
 use super::write::write;
 use crate::failure::{StoreResult, Translate};
 use crate::maintenance;
@@ -30,6 +31,7 @@ const SLICE_BEHIND: Duration = Duration::from_millis(100);
 /// Decides when this process writes the index.
 pub(crate) struct Indexer {
     owner: i64,
+    vocabulary: Vocabulary,
     /// Since when something waits. `None` if nothing did at the last look.
     since: Option<Instant>,
 }
@@ -44,7 +46,7 @@ struct PendingWork {
 
 impl Indexer {
     pub(crate) fn new() -> Self {
-        Self { owner: random_owner(), since: None }
+        Self { owner: random_owner(), vocabulary: Vocabulary::new(), since: None }
     }
 
     /// Writes what is due, if this is a good time.
@@ -77,7 +79,9 @@ impl Indexer {
         let began = Instant::now();
         loop {
             // What comes meanwhile waits for the next time, because a batch of a few rows is as much work to merge.
-            let Some(batch) = batch::next(connection, most)?.filter(|batch| batch.is_of(waiting.newest)) else {
+            let Some(batch) =
+                batch::next(connection, &mut self.vocabulary, most)?.filter(|batch| batch.is_of(waiting.newest))
+            else {
                 self.since = None;
                 return Ok(());
             };
@@ -101,8 +105,8 @@ impl Indexer {
     fn waiting(&self, connection: &Connection) -> StoreResult<PendingWork> {
         connection
             .prepare_cached(
-                "SELECT newest - through, newest, EXISTS (SELECT 1 FROM search_again), owner <> ?1 AND until > ?2,
-                 EXISTS (SELECT 1 FROM search_forget) FROM search_state,
+                "SELECT newest - through, newest, EXISTS (SELECT 1 FROM search_again),
+                 owner <> ?1 AND claimed_until > ?2, EXISTS (SELECT 1 FROM search_forget) FROM search_state,
                  (SELECT coalesce(max(pk), 0) AS newest FROM messages)",
             )
             .and_then(|mut select| {

@@ -1,34 +1,39 @@
-//! The terms of the index: those of a text, and those that a search asks for.
+//! The terms of a row of the index.
 //!
 //! Terms that are not words begin with a character that no word contains.
 
 use std::fmt::Write as _;
 
 use herma_model::Digest;
-use herma_store::search::{Manner, Term, TermWord, Wanted, words};
+use herma_store::search::words;
 
-const TENANT: char = '\u{e000}';
-const CONVERSATION: char = '\u{e001}';
-const PART: &str = "\u{e002}";
-const BEGINNING: &str = "\u{e003}";
+pub(super) const TENANT: char = '\u{e000}';
+pub(super) const CONVERSATION: char = '\u{e001}';
+pub(super) const PART: &str = "\u{e002}";
+pub(super) const BEGINNING: &str = "\u{e003}";
 const KEY: char = '\u{e004}';
 
 /// The longest word that is indexed whole, in letters. A longer word is cut to this length.
-const LONGEST: usize = 40;
-/// The largest number of three-letter groups that are asked for. More would hardly exclude other texts.
-const MOST_PARTS: usize = 24;
-/// A term is left out if it has this many times as many rows as the rarest one beside it. To check a row against its
-/// text takes about as long as this many steps in the index.
-const FAR_MORE: i64 = 100;
+pub(super) const LONGEST: usize = 40;
+/// What makes a row of the index, beside its text.
+#[derive(Clone, Copy)]
+pub(super) struct RowOwner<'a> {
+    /// The key of the row. Titles have keys below zero.
+    pub(super) key: i64,
+    pub(super) tenant: i64,
+    pub(super) conversation: i64,
+    /// Messages have the session key of their conversation.
+    pub(super) session_key: Option<&'a str>,
+}
 
-/// The terms of a folded text, separated by spaces. Messages have the session key of their conversation among them.
-pub(super) fn of_text(folded: &str, tenant: i64, conversation: i64, session_key: Option<&str>) -> String {
-    let mut line = String::with_capacity(folded.len() * 6 + 64);
-    let _ = write!(line, "{TENANT}{tenant} {CONVERSATION}{conversation} ");
-    if let Some(session_key) = session_key {
-        let _ = write!(line, "{} ", of_key(tenant, session_key));
+/// The terms of a folded text, separated by spaces. Common words have no parts among them.
+pub(super) fn of_text(folded: &str, row: RowOwner<'_>, is_common: impl FnMut(&str) -> bool) -> String {
+    let mut line = String::with_capacity(folded.len() * 4 + 64);
+    let _ = write!(line, "{TENANT}{} {CONVERSATION}{} ", row.tenant, row.conversation);
+    if let Some(session_key) = row.session_key {
+        let _ = write!(line, "{} ", of_key(row.tenant, session_key));
     }
-    add_words(folded, &mut line);
+    add_words(folded, &mut line, is_common);
     line
 }
 
@@ -62,7 +67,12 @@ pub(crate) fn with_word(word: &str) -> String {
 
 /// A word as it is indexed: a long one is cut.
 pub(crate) fn cut(word: &str) -> String {
-    word.chars().take(LONGEST).collect()
+    within_length(word).to_owned()
+}
+
+fn within_length(word: &str) -> &str {
+    let end = if word.len() > LONGEST { word.char_indices().nth(LONGEST) } else { None };
+    end.map_or(word, |(end, _)| &word[..end])
 }
 
 /// The plural of a word that may be English, or its singular.
@@ -71,25 +81,65 @@ pub(crate) fn other_number(word: &str) -> Option<String> {
     is_candidate.then(|| word.strip_suffix('s').map_or_else(|| format!("{word}s"), str::to_owned))
 }
 
+/// Whether a word may be too long to be indexed whole, or as long as a word that was cut.
+pub(super) fn may_be_cut(word: &str) -> bool {
+    word.len() >= LONGEST && word.chars().nth(LONGEST - 1).is_some()
+}
+
+/// The parts of a word that the index does not have if the word is common. A part that occurs twice comes twice.
+pub(super) fn parts(word: &str) -> Vec<ShortTerm> {
+    let mut parts = Vec::with_capacity(word.len());
+    if word.is_ascii() {
+        parts.extend(parts_of(word.as_bytes()));
+    } else {
+        parts.extend(parts_of(&word.chars().collect::<Vec<_>>()));
+    }
+    parts
+}
+
+/// The first two letters, and all groups of three. Letters are bytes if all of them are ASCII.
+fn parts_of<L: Copy>(letters: &[L]) -> impl Iterator<Item = ShortTerm>
+where
+    u64: From<L>,
+{
+    let beginning = letters.get(..2).map(ShortTerm::beginning);
+    beginning.into_iter().chain(letters.windows(3).map(ShortTerm::of))
+}
+
+/// The first eight bytes of a word. Most words differ there, and numbers are compared faster than texts.
+pub(super) fn sort_key(word: &str) -> u64 {
+    word.bytes().take(8).fold(0, |bytes, byte| bytes << 8 | u64::from(byte))
+}
+
 /// Adds the terms of the words of a folded text, each once. A word that was cut may appear twice, which does not matter
-/// to the index.
-fn add_words(folded: &str, line: &mut String) {
-    let mut texts: Vec<(&str, bool)> = words(folded).map(|word| (word.text, word.cjk)).collect();
+/// to the index. All words have their first letter, because a search would have to ask for too many common words.
+fn add_words(folded: &str, line: &mut String, mut is_common: impl FnMut(&str) -> bool) {
+    let mut texts: Vec<_> = words(folded).map(|word| (sort_key(word.text), word.text, word.cjk)).collect();
     texts.sort_unstable();
     texts.dedup();
     let mut letters: Vec<char> = Vec::new();
-    let mut short = Vec::with_capacity(folded.len() + 2 * texts.len());
-    for (text, cjk) in texts {
-        letters.clear();
-        letters.extend(text.chars());
-        if cjk {
-            short.extend(letters.iter().map(|letter| ShortTerm::of(&[*letter])));
-            short.extend(letters.windows(2).map(ShortTerm::of));
-            continue;
+    let mut short = Vec::with_capacity(folded.len());
+    for (_, text, cjk) in texts {
+        let is_common = !cjk && is_common(text);
+        if let (true, &[first, ..]) = (text.is_ascii(), text.as_bytes()) {
+            short.push(ShortTerm::beginning(&[first]));
+            if !is_common {
+                short.extend(parts_of(text.as_bytes()));
+            }
+        } else {
+            letters.clear();
+            letters.extend(text.chars());
+            if cjk {
+                short.extend(letters.iter().map(|letter| ShortTerm::of(&[*letter])));
+                short.extend(letters.windows(2).map(ShortTerm::of));
+                continue;
+            }
+            short.push(ShortTerm::beginning(&letters[..1]));
+            if !is_common {
+                short.extend(parts_of(&letters));
+            }
         }
-        short.extend((1..=letters.len().min(2)).map(|count| ShortTerm::beginning(&letters[..count])));
-        short.extend(letters.windows(3).map(ShortTerm::of));
-        line.extend(letters.iter().take(LONGEST));
+        line.push_str(within_length(text));
         line.push(' ');
     }
     short.sort_unstable();
@@ -99,17 +149,23 @@ fn add_words(folded: &str, line: &mut String) {
 
 /// A term of at most three letters, 21 bits each. The highest bit says whether they begin a word. Three letters are a
 /// part of a word, others are signs of a script without spaces.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct ShortTerm(u64);
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct ShortTerm(u64);
 
 impl ShortTerm {
     const BEGINS: u64 = 1 << 63;
 
-    fn of(letters: &[char]) -> Self {
+    fn of<L: Copy>(letters: &[L]) -> Self
+    where
+        u64: From<L>,
+    {
         Self(letters.iter().fold(0, |packed, letter| (packed << 21) | u64::from(*letter)))
     }
 
-    fn beginning(letters: &[char]) -> Self {
+    fn beginning<L: Copy>(letters: &[L]) -> Self
+    where
+        u64: From<L>,
+    {
         Self(Self::of(letters).0 | Self::BEGINS)
     }
 
@@ -126,182 +182,25 @@ impl ShortTerm {
     }
 }
 
-fn part(three: &[char]) -> String {
-    marked(PART, three)
-}
-
-fn beginning(letters: &[char]) -> String {
-    marked(BEGINNING, letters)
-}
-
-fn marked(mark: &str, letters: &[char]) -> String {
-    mark.chars().chain(letters.iter().copied()).collect()
-}
-
-/// The query for the index. It yields every possible hit, of one tenant or of all.
-pub(super) fn expression(wanted: &Wanted, manner: Manner, tenant: Option<i64>) -> String {
-    let groups = wanted.groups.iter().map(|group| group.iter().map(|term| required_terms(term, manner)).collect());
-    joined(&groups.collect::<Vec<_>>(), tenant)
-}
-
-/// The same query without terms that are far more common than another term of the same word or phrase. It yields more
-/// rows that are no hits, and is faster: SQLite steps through the entries of every term one by one.
-pub(super) fn rare_expression<E>(
-    wanted: &Wanted,
-    manner: Manner,
-    tenant: Option<i64>,
-    mut rows: impl FnMut(&str) -> Result<i64, E>,
-) -> Result<String, E> {
-    let mut groups = Vec::new();
-    for group in &wanted.groups {
-        let mut alternatives = Vec::new();
-        for term in group {
-            let terms = required_terms(term, manner);
-            // A single term is asked for in any case.
-            alternatives.push(if terms.len() > 1 { without_common(terms, &mut rows)? } else { terms });
-        }
-        groups.push(alternatives);
-    }
-    Ok(joined(&groups, tenant))
-}
-
-fn without_common<E>(terms: Vec<String>, rows: &mut impl FnMut(&str) -> Result<i64, E>) -> Result<Vec<String>, E> {
-    let counted = terms.into_iter().map(|term| Ok((rows(&term)?, term))).collect::<Result<Vec<_>, E>>()?;
-    let rarest = counted.iter().map(|(rows, _)| *rows).min().unwrap_or_default();
-    let most = rarest.max(1).saturating_mul(FAR_MORE);
-    Ok(counted.into_iter().filter(|(rows, _)| *rows <= most).map(|(_, term)| term).collect())
-}
-
-/// A query for rows that match one alternative of each group.
-fn joined(groups: &[Vec<Vec<String>>], tenant: Option<i64>) -> String {
-    let groups = groups.iter().map(|group| {
-        let alternatives: Vec<String> = group.iter().map(|terms| all_of(terms)).collect();
-        format!("({})", alternatives.join(" OR "))
-    });
-    let tenant = tenant.map(|tenant| format!("\"{TENANT}{tenant}\""));
-    tenant.into_iter().chain(groups).collect::<Vec<_>>().join(" AND ")
-}
-
 /// The query for rows that have this term.
 pub(super) fn quoted(term: &str) -> String {
     format!("\"{term}\"")
-}
-
-/// The same query within one conversation.
-pub(super) fn within(expression: &str, conversation: i64) -> String {
-    format!("\"{CONVERSATION}{conversation}\" AND {expression}")
-}
-
-fn all_of(terms: &[String]) -> String {
-    let quoted: Vec<String> = terms.iter().map(|term| quoted(term)).collect();
-    format!("({})", quoted.join(" AND "))
-}
-
-/// The terms that every text with this search term has.
-fn required_terms(term: &Term, manner: Manner) -> Vec<String> {
-    let parts = manner == Manner::Parts && term.has_parts();
-    let last = term.words.len() - 1;
-    let mut asked: Vec<String> = Vec::new();
-    for (index, word) in term.words.iter().enumerate() {
-        asked.extend(required_by_word(word, parts, term.prefix && index == last));
-    }
-    asked
-}
-
-fn required_by_word(word: &TermWord, parts: bool, prefix: bool) -> Vec<String> {
-    let letters: Vec<char> = word.text.chars().collect();
-    match letters.as_slice() {
-        [one] if word.cjk => vec![one.to_string()],
-        _ if word.cjk => letters.windows(2).take(MOST_PARTS).map(|pair| pair.iter().collect()).collect(),
-        [] | [_] | [_, _] if parts => Vec::new(),
-        [] | [_] | [_, _] if prefix => vec![beginning(&letters)],
-        _ if parts || prefix => letters.windows(3).take(MOST_PARTS).map(part).collect(),
-        _ => vec![letters[..letters.len().min(LONGEST)].iter().collect()],
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
 
-    use herma_store::search::fold;
-
     use super::*;
-
-    /// Whether a text has every term that is asked for, as the index would see it.
-    fn yields(typed: &str, text: &str, manner: Manner) -> bool {
-        let wanted = Wanted::parse(typed).unwrap();
-        let line = of_text(&fold(text), 1, 2, None);
-        let terms: HashSet<&str> = line.split(' ').collect();
-        wanted.groups.iter().all(|group| {
-            group.iter().any(|term| required_terms(term, manner).iter().all(|asked| terms.contains(asked.as_str())))
-        })
-    }
-
-    #[test]
-    fn every_hit_is_a_candidate() {
-        let long = "x".repeat(100);
-        for (typed, text) in [
-            ("lighthouse", "A Lighthouse"),
-            ("house", "lighthouses"),
-            ("l*", "light"),
-            ("li*", "light"),
-            ("lig*", "light"),
-            ("\"new yo\"*", "New York"),
-            ("\"ew yor\"", "new york"),
-            ("foo-b", "foo-bar"),
-            ("cat dogma", "cat underdogma"),
-            ("猫", "黒猫がいる"),
-            ("京都", "東京都"),
-            ("東京都", "東京都"),
-            ("gpt模型", "新gpt模型好"),
-            ("a OR 猫", "猫"),
-            (&long, &long),
-            (&long[..60], &long),
-        ] {
-            let wanted = Wanted::parse(typed).unwrap();
-            for manner in [Manner::Words, Manner::Parts] {
-                if wanted.rate(&fold(text), manner).is_some() {
-                    assert!(yields(typed, text, manner), "{typed} in {text}, {manner:?}");
-                }
-            }
-            assert!(yields(typed, text, Manner::Parts), "{typed} in {text}");
-        }
-        assert!(!yields("ago", "go", Manner::Parts));
-        assert!(!yields("東都", "東京都", Manner::Words));
-    }
-
-    #[test]
-    fn terms_that_are_far_more_common_than_another_are_not_asked_for() {
-        let wanted = Wanted::parse("topic12 OR if").unwrap();
-        let rows = |term: &str| {
-            let rows = match term.trim_start_matches(PART) {
-                "c12" => 7,
-                "ic1" => 700,
-                _ => 701,
-            };
-            Ok::<i64, ()>(rows)
-        };
-        let asked = rare_expression(&wanted, Manner::Parts, None, rows).unwrap();
-        assert_eq!(asked, "((\"\u{e002}ic1\" AND \"\u{e002}c12\") OR (\"if\"))");
-        let even = rare_expression(&wanted, Manner::Parts, None, |_| Ok::<i64, ()>(0)).unwrap();
-        assert_eq!(even, expression(&wanted, Manner::Parts, None));
-    }
 
     #[test]
     fn a_key_has_a_term_of_its_own_in_each_tenant() {
         let keys = [of_key(1, "a:b"), of_key(1, "a-b"), of_key(2, "a:b"), of_key(1, "A:b"), of_key(1, "a b")];
         assert_eq!(keys.iter().collect::<HashSet<_>>().len(), keys.len());
-        assert!(of_text("dog", 1, 2, Some("a b")).contains(&format!(" {} ", keys[4])));
+        let row = RowOwner { key: 1, tenant: 1, conversation: 2, session_key: Some("a b") };
+        assert!(of_text("dog", row, |_| false).contains(&format!(" {} ", keys[4])));
         assert_eq!(under_key("k", "dog", Some(7)), "(\"k\" AND (\"dog\" OR \"dogs\")) NOT \"\u{e001}7\"");
         assert_eq!(under_key("k", "dogs", None), "\"k\" AND (\"dogs\" OR \"dog\")");
         assert_eq!(under_key("k", "猫", None), "\"k\" AND (\"猫\")");
-    }
-
-    #[test]
-    fn tenant_and_conversation_are_asked_for_by_terms_of_their_own() {
-        let asked = |tenant| within(&expression(&Wanted::parse("1 OR 2").unwrap(), Manner::Words, tenant), 2);
-        assert_eq!(asked(Some(1)), "\"\u{e001}2\" AND \"\u{e000}1\" AND ((\"1\") OR (\"2\"))");
-        assert_eq!(asked(None), "\"\u{e001}2\" AND ((\"1\") OR (\"2\"))");
     }
 }

@@ -6,26 +6,30 @@ use herma_model::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::batch::{Batch, EntrySource, MESSAGES, RemovedRow, SOURCE};
+use super::common;
 use crate::failure::{StoreResult, Translate};
 
 /// For how long only the process that wrote the index last may write it.
 const CLAIM: Duration = Duration::from_secs(3);
 
-/// Writes a batch. `false`, and nothing is written, if a row has changed since the batch was made.
+/// Writes a batch. `false`, and nothing is written, if a row or the list of common words has changed since the batch
+/// was made.
 pub(crate) fn write(connection: &Connection, batch: &Batch, owner: i64, now: Timestamp) -> StoreResult<bool> {
-    let through: i64 = connection
-        .prepare_cached("SELECT through FROM search_state")
-        .and_then(|mut select| select.query_row([], |row| row.get(0)))
+    let (through, common_changes): (i64, i64) = connection
+        .prepare_cached("SELECT through, common_changes FROM search_state")
+        .and_then(|mut select| select.query_row([], |row| Ok((row.get(0)?, row.get(1)?))))
         .translated()?;
-    if batch.mark.is_some_and(|(from, _)| from != through) {
+    if batch.mark.is_some_and(|(from, _)| from != through) || batch.common_changes != common_changes {
         return Ok(false);
     }
-    if !forget(connection, &batch.forgotten)? {
+    if !forget(connection, batch)? {
         return Ok(false);
     }
     if !is_unchanged(connection, batch)? {
         return Ok(false);
     }
+    let mut insert =
+        connection.prepare_cached("INSERT INTO search_index (rowid, terms) VALUES (?1, ?2)").translated()?;
     for entry in &batch.entries {
         if batch.mark.is_none() {
             connection
@@ -34,31 +38,29 @@ pub(crate) fn write(connection: &Connection, batch: &Batch, owner: i64, now: Tim
                 .translated()?;
         }
         if entry.made_of.is_some() {
-            connection
-                .prepare_cached("INSERT INTO search_index (rowid, terms) VALUES (?1, ?2)")
-                .and_then(|mut insert| insert.execute(params![entry.key, entry.terms]))
-                .translated()?;
+            insert.execute(params![entry.key, entry.terms]).translated()?;
         }
     }
     let through = batch.mark.map_or(through, |(_, through)| through);
     connection
-        .prepare_cached("UPDATE search_state SET through = ?1, owner = ?2, until = ?3")
+        .prepare_cached("UPDATE search_state SET through = ?1, owner = ?2, claimed_until = ?3")
         .and_then(|mut update| update.execute([through, owner, now.plus(CLAIM).0]))
         .translated()?;
+    common::add(connection, &batch.found)?;
     Ok(true)
 }
 
 /// Removes the terms of deleted or changed rows from the index. `false`, without any change, if these rows are no
 /// longer the first in `search_forget`: another process has removed them, and terms must be removed exactly once.
-fn forget(connection: &Connection, forgotten: &[RemovedRow]) -> StoreResult<bool> {
+fn forget(connection: &Connection, batch: &Batch) -> StoreResult<bool> {
     let first: Option<i64> = connection
         .prepare_cached("SELECT min(pk) FROM search_forget")
         .and_then(|mut select| select.query_row([], |row| row.get(0)))
         .translated()?;
-    if first != forgotten.first().map(|row| row.pk) {
+    if first != batch.forgotten.first().map(|row| row.pk) {
         return Ok(false);
     }
-    for RemovedRow { pk, key, terms } in forgotten {
+    for RemovedRow { pk, key, terms } in &batch.forgotten {
         connection
             .prepare_cached("INSERT INTO search_index (search_index, rowid, terms) VALUES ('delete', ?1, ?2)")
             .and_then(|mut delete| delete.execute(params![key, terms]))
@@ -68,14 +70,16 @@ fn forget(connection: &Connection, forgotten: &[RemovedRow]) -> StoreResult<bool
             .and_then(|mut delete| delete.execute([pk]))
             .translated()?;
     }
+    common::remove_unused(connection, &batch.removed)?;
     Ok(true)
 }
 
-/// Whether all rows of a batch still say what its terms were made from.
+/// Whether all rows of a batch still say what its terms were made from, and none of them was indexed meanwhile.
 fn is_unchanged(connection: &Connection, batch: &Batch) -> StoreResult<bool> {
     let Some((from, through)) = batch.mark else {
         for entry in &batch.entries {
-            if entry.made_of != source(connection, entry.key)? {
+            // A row that is indexed twice would leave its terms behind when it is removed.
+            if !waits(connection, entry.key)? || entry.made_of != source(connection, entry.key)? {
                 return Ok(false);
             }
         }
@@ -98,6 +102,14 @@ fn is_unchanged(connection: &Connection, batch: &Batch) -> StoreResult<bool> {
     Ok(entries.next().is_none())
 }
 
+/// Whether a changed row is not indexed yet.
+fn waits(connection: &Connection, key: i64) -> StoreResult<bool> {
+    connection
+        .prepare_cached("SELECT 1 FROM search_again WHERE key = ?1")
+        .and_then(|mut select| select.exists([key]))
+        .translated()
+}
+
 /// What a row says now.
 fn source(connection: &Connection, key: i64) -> StoreResult<Option<EntrySource>> {
     let found = if key < 0 {
@@ -118,6 +130,7 @@ fn source(connection: &Connection, key: i64) -> StoreResult<Option<EntrySource>>
 #[cfg(test)]
 mod tests {
     use super::super::batch::{BatchLimit, next};
+    use super::super::common::Vocabulary;
     use super::super::terms;
     use super::*;
 
@@ -157,7 +170,7 @@ mod tests {
     }
 
     fn index(connection: &Connection) {
-        while let Some(batch) = next(connection, BatchLimit::SMALL).unwrap() {
+        while let Some(batch) = next(connection, &mut Vocabulary::new(), BatchLimit::SMALL).unwrap() {
             assert!(write(connection, &batch, 1, Timestamp(1)).unwrap());
         }
     }
@@ -172,7 +185,7 @@ mod tests {
             "UPDATE conversations SET session_key = 'mine'",
         ] {
             let connection = database();
-            let batch = next(&connection, BatchLimit::SMALL).unwrap().unwrap();
+            let batch = next(&connection, &mut Vocabulary::new(), BatchLimit::SMALL).unwrap().unwrap();
             connection.execute(change, []).unwrap();
             assert!(!write(&connection, &batch, 1, Timestamp(1)).unwrap(), "{change}");
             assert!(indexed(&connection, "hello").is_empty(), "{change}");
@@ -184,11 +197,23 @@ mod tests {
         let connection = database();
         let titled = |title: &str| connection.execute("UPDATE conversations SET title = ?1", [title]).unwrap();
         titled("harbour");
-        let batch = next(&connection, BatchLimit::SMALL).unwrap().unwrap();
+        let batch = next(&connection, &mut Vocabulary::new(), BatchLimit::SMALL).unwrap().unwrap();
         titled("lighthouse");
         assert!(!write(&connection, &batch, 1, Timestamp(1)).unwrap());
         index(&connection);
         assert_eq!((indexed(&connection, "harbour"), indexed(&connection, "lighthouse")), (vec![], vec![-1]));
+    }
+
+    #[test]
+    fn a_title_that_another_process_has_indexed_meanwhile_is_not_indexed_twice() {
+        let connection = database();
+        connection.execute("UPDATE conversations SET title = 'harbour'", []).unwrap();
+        let batch = next(&connection, &mut Vocabulary::new(), BatchLimit::SMALL).unwrap().unwrap();
+        index(&connection);
+        assert!(!write(&connection, &batch, 2, Timestamp(1)).unwrap());
+        connection.execute("UPDATE conversations SET title = NULL", []).unwrap();
+        index(&connection);
+        assert!(indexed(&connection, "harbour").is_empty());
     }
 
     #[test]

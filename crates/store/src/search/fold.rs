@@ -41,20 +41,22 @@ pub fn fold(text: &str) -> String {
 }
 
 fn fold_ascii(text: &str) -> String {
-    let mut folded = Vec::with_capacity(text.len());
+    let mut folded = text.to_ascii_lowercase().into_bytes();
     let mut before = b' ';
-    for byte in text.bytes() {
-        let letter = if is_blank(byte) { b' ' } else { byte.to_ascii_lowercase() };
-        if letter != b' ' || before != b' ' {
-            folded.push(letter);
+    folded.retain_mut(|byte| {
+        if is_blank(*byte) {
+            *byte = b' ';
         }
-        before = letter;
-    }
+        let is_kept = *byte != b' ' || before != b' ';
+        before = *byte;
+        is_kept
+    });
     String::from_utf8(folded).unwrap_or_default()
 }
 
-fn is_blank(byte: u8) -> bool {
-    byte.is_ascii_whitespace() || byte.is_ascii_control()
+/// White space and control characters of ASCII.
+const fn is_blank(byte: u8) -> bool {
+    byte <= b' ' || byte == 0x7f
 }
 
 /// Folds a text letter by letter. `push` gets each letter with its position in the original.
@@ -135,16 +137,51 @@ pub struct Word<'a> {
 
 /// The words of a folded text, in order.
 pub fn words(folded: &str) -> impl Iterator<Item = Word<'_>> {
-    let mut letters = folded.char_indices().peekable();
+    let mut next = 0;
     std::iter::from_fn(move || {
-        let (at, first) = letters.find(|(_, letter)| is_letter(*letter))?;
-        let cjk = is_cjk(first);
-        let mut end = at + first.len_utf8();
-        while let Some((next, letter)) = letters.next_if(|(_, letter)| is_letter(*letter) && is_cjk(*letter) == cjk) {
-            end = next + letter.len_utf8();
+        let (mut at, mut found) = (next, LetterKind::at(folded, next)?);
+        while found.0 == LetterKind::None {
+            at = found.1;
+            found = LetterKind::at(folded, at)?;
         }
-        Some(Word { at, text: &folded[at..end], cjk })
+        let (kind, mut end) = found;
+        loop {
+            if kind == LetterKind::Spaced {
+                end += folded.as_bytes()[end..].iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+            }
+            match LetterKind::at(folded, end) {
+                Some((same, after)) if same == kind => end = after,
+                _ => break,
+            }
+        }
+        next = end;
+        Some(Word { at, text: &folded[at..end], cjk: kind == LetterKind::Cjk })
     })
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LetterKind {
+    None,
+    /// Of a script with spaces between words.
+    Spaced,
+    Cjk,
+}
+
+impl LetterKind {
+    /// The kind of the character at a position, and where the next one begins. `None` at the end.
+    fn at(folded: &str, at: usize) -> Option<(Self, usize)> {
+        let byte = *folded.as_bytes().get(at)?;
+        if byte.is_ascii() {
+            return Some((if byte.is_ascii_alphanumeric() { Self::Spaced } else { Self::None }, at + 1));
+        }
+        let letter = folded[at..].chars().next()?;
+        let kind = match letter {
+            _ if !is_letter(letter) => Self::None,
+            _ if is_cjk(letter) => Self::Cjk,
+            _ => Self::Spaced,
+        };
+        Some((kind, at + letter.len_utf8()))
+    }
 }
 
 /// Letters, digits, and the vowel marks of some scripts.

@@ -30,6 +30,7 @@ pub(super) const NOT_COPIED: [&str; 30] = [
     "search_state",
     "search_again",
     "search_forget",
+    "search_common",
     "events",
     "expiry",
     "memories",
