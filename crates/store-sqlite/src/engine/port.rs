@@ -511,7 +511,7 @@ impl Store for SqliteStore {
                         .readers
                         .read(move |connection| search::indexer::following(connection, through, BatchLimit::LARGE));
                     let (written, following) = tokio::join!(written, following);
-                    if written? { following? } else { from_the_mark().await? }
+                    if written?.is_some() { following? } else { from_the_mark().await? }
                 }
                 None => {
                     written.await?;

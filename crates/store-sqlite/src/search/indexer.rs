@@ -7,15 +7,16 @@
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use herma_model::Timestamp;
+use herma_model::{ConversationId, MessageId, Role, Seq, Timestamp};
 use herma_store::search::{fold, text_of};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
 use super::terms;
 use crate::failure::{StoreResult, Translate};
-use crate::maintenance;
-use crate::writer::Writer;
+use crate::remember::{IndexedMessage, RecallCache, Written};
+use crate::writer::{JobOutcome, Writer};
+use crate::{maintenance, rows};
 
 /// The largest batch that is indexed at once.
 #[derive(Clone, Copy)]
@@ -53,8 +54,10 @@ const CLAIM: Duration = Duration::from_secs(3);
 const SOURCE: &str = "m.pk, m.id, m.digest,
      iif(coalesce(r.recorded, c.origin_kind = 'main' OR c.origin_kind = 'branch') AND m.role <> 'tool', c.session_key,
      NULL)";
-/// More columns, for a message that is indexed. They follow [`SOURCE`].
-const TEXT: &str = "m.payload, s.tenant_pk, s.conversation_pk";
+/// More columns, for a message that is indexed. They follow [`SOURCE`]. Those from the fourth on are for recalls; one
+/// of them says whether nothing hides the message.
+const TEXT: &str = "m.payload, s.tenant_pk, s.conversation_pk, c.id, m.role, m.created_at, m.seq, r.recorded,
+     m.status = 'complete' AND c.rewinds IS NULL AND c.deleted = 0, c.session_key";
 const MESSAGES: &str = "messages m CROSS JOIN sessions s ON s.pk = m.session_pk
      CROSS JOIN conversations c ON c.pk = s.conversation_pk LEFT JOIN recalls r ON r.turn_pk = m.turn_pk";
 
@@ -63,6 +66,7 @@ pub(crate) struct Indexer {
     owner: i64,
     /// Since when something waits. `None` if nothing did at the last look.
     since: Option<Instant>,
+    remembered: Arc<RecallCache>,
 }
 
 struct PendingWork {
@@ -74,8 +78,9 @@ struct PendingWork {
 }
 
 impl Indexer {
-    pub(crate) fn new() -> Self {
-        Self { owner: random_owner(), since: None }
+    /// What it writes is added to what recalls have read.
+    pub(crate) fn new(remembered: Arc<RecallCache>) -> Self {
+        Self { owner: random_owner(), since: None, remembered }
     }
 
     /// Writes what is due, if this is a good time.
@@ -112,21 +117,33 @@ impl Indexer {
                 self.since = None;
                 return Ok(());
             };
-            let (answer, answered) = mpsc::channel();
-            let owner = self.owner;
-            let erasures = Arc::clone(&writer.erasures);
-            writer.submit(move |connection, _| {
-                let written = write(connection, &batch, owner, maintenance::now());
-                if !batch.forgotten.is_empty() {
-                    erasures.add();
-                }
-                let _ = answer.send(matches!(written, Ok(true)));
-                maintenance::keep_or_log(written)
-            });
-            if !answered.recv().unwrap_or(false) || began.elapsed() > slice {
+            let Some(written) = self.submit(writer, batch) else { return Ok(()) };
+            self.remembered.feed(written);
+            if began.elapsed() > slice {
                 return Ok(());
             }
         }
+    }
+
+    /// Has a batch written, and waits until it is committed. `None` if it was not written.
+    fn submit(&self, writer: &Writer, batch: Batch) -> Option<Written> {
+        let (answer, answered) = mpsc::channel();
+        let owner = self.owner;
+        let erasures = Arc::clone(&writer.erasures);
+        writer.submit(move |connection, _| {
+            let written = write(connection, &batch, owner, maintenance::now());
+            if !batch.forgotten.is_empty() {
+                erasures.add();
+            }
+            match written {
+                Ok(number) => JobOutcome::Keep(Box::new(move |committed| {
+                    let number = number.filter(|_| committed.is_ok());
+                    let _ = answer.send(number.map(|number| batch.written(number)));
+                })),
+                Err(error) => maintenance::keep_or_log(Err::<(), _>(error)),
+            }
+        });
+        answered.recv().ok().flatten()
     }
 
     fn waiting(&self, connection: &Connection) -> StoreResult<PendingWork> {
@@ -175,6 +192,12 @@ impl Batch {
     pub(crate) fn through(&self) -> Option<i64> {
         self.mark.map(|(_, through)| through)
     }
+
+    /// What it has added to the index, with the number of that write.
+    fn written(self, number: i64) -> Written {
+        let is_new = self.mark.is_some() || self.entries.is_empty();
+        Written { number, is_new, messages: self.entries.into_iter().filter_map(IndexEntry::indexed_message).collect() }
+    }
 }
 
 /// A deleted or changed row, with the terms that the index has of it.
@@ -192,12 +215,46 @@ struct IndexEntry {
     terms: String,
     /// Bytes that were read for it.
     read: usize,
+    /// What recalls need to know of it, if it is a message that they may find.
+    recallable: Option<RecallableMessage>,
+}
+
+struct RecallableMessage {
+    tenant: i64,
+    session_key: String,
+    conversation: ConversationId,
+    role: Role,
+    created_at: Timestamp,
+    seq: Seq,
+    recorded: Option<bool>,
+    text: Option<String>,
 }
 
 impl IndexEntry {
     /// Its cost, the larger of reading and writing. A long text with few terms is slow to read but quick to write.
     fn size(&self) -> usize {
         self.read.max(self.terms.len() / 4)
+    }
+
+    fn indexed_message(self) -> Option<IndexedMessage> {
+        let Self { key, made_of: Some(EntrySource::Message(id, digest, _)), terms, .. } = self else { return None };
+        let RecallableMessage { tenant, session_key, conversation, role, created_at, seq, recorded, text } =
+            self.recallable?;
+        let message = MessageId::from_uuid(Uuid::from_bytes(id));
+        Some(IndexedMessage {
+            key,
+            tenant,
+            session_key,
+            conversation,
+            message,
+            role,
+            created_at,
+            seq,
+            digest,
+            recorded,
+            text,
+            terms,
+        })
     }
 
     /// Whether it was made from this row of [`SOURCE`].
@@ -292,7 +349,7 @@ pub(crate) fn following(connection: &Connection, from: i64, most: BatchLimit) ->
     let (mut entries, mut size, mut through) = (Vec::new(), 0, from);
     while let Some(row) = rows.next().translated()? {
         through = row.get(0).translated()?;
-        if row.get(7).translated()? {
+        if row.get(14).translated()? {
             let entry = message(row).translated()?;
             size += entry.size();
             entries.push(entry);
@@ -307,12 +364,36 @@ pub(crate) fn following(connection: &Connection, from: i64, most: BatchLimit) ->
 fn message(row: &Row<'_>) -> rusqlite::Result<IndexEntry> {
     let session_key = key_of(row, 3)?;
     let payload = row.get_ref(4)?.as_str()?;
+    let text = text_of(payload);
+    let terms = terms::of_text(&fold(&text), row.get(5)?, row.get(6)?, session_key);
+    let recallable = recallable(row, text, session_key.is_some())?;
     Ok(IndexEntry {
         key: row.get(0)?,
         made_of: Some(EntrySource::Message(row.get(1)?, row.get(2)?, session_key.map(str::to_owned))),
-        terms: terms::of_text(&fold(&text_of(payload)), row.get(5)?, row.get(6)?, session_key),
+        terms,
         read: payload.len(),
+        recallable,
     })
+}
+
+/// `None` if it is not recalled under any key. A turn that has not ended may still say that it is recorded.
+fn recallable(row: &Row<'_>, text: String, has_key_term: bool) -> rusqlite::Result<Option<RecallableMessage>> {
+    let recorded: Option<bool> = row.get(11)?;
+    let role = rows::word(row, 8, Role::parse)?;
+    let Some(session_key) = key_of(row, 13)?.filter(|_| has_key_term || (recorded.is_none() && role != Role::Tool))
+    else {
+        return Ok(None);
+    };
+    Ok(Some(RecallableMessage {
+        tenant: row.get(5)?,
+        session_key: session_key.to_owned(),
+        conversation: ConversationId::from_uuid(rows::uuid(row, 7)?),
+        role,
+        created_at: Timestamp(row.get(9)?),
+        seq: Seq(row.get(10)?),
+        recorded: recorded.filter(|_| has_key_term),
+        text: row.get::<_, bool>(12)?.then_some(text),
+    }))
 }
 
 /// A session key as it is stored.
@@ -336,7 +417,13 @@ fn changed(connection: &Connection, keys: &[i64], most: BatchLimit) -> StoreResu
                 ))
                 .and_then(|mut select| select.query_row([key], message).optional())
         };
-        let entry = entry.translated()?.unwrap_or(IndexEntry { key, made_of: None, terms: String::new(), read: 0 });
+        let entry = entry.translated()?.unwrap_or_else(|| IndexEntry {
+            key,
+            made_of: None,
+            terms: String::new(),
+            read: 0,
+            recallable: None,
+        });
         size += entry.size();
         entries.push(entry);
         if size > most.text {
@@ -349,23 +436,24 @@ fn changed(connection: &Connection, keys: &[i64], most: BatchLimit) -> StoreResu
 fn title(key: i64, row: &Row<'_>) -> rusqlite::Result<IndexEntry> {
     let title: String = row.get(0)?;
     let terms = terms::of_text(&fold(&title), row.get(1)?, row.get(2)?, None);
-    Ok(IndexEntry { key, read: title.len(), made_of: Some(EntrySource::Title(title)), terms })
+    Ok(IndexEntry { key, read: title.len(), made_of: Some(EntrySource::Title(title)), terms, recallable: None })
 }
 
-/// Writes a batch. `false`, and nothing is written, if a row has changed since the batch was made.
-pub(crate) fn write(connection: &Connection, batch: &Batch, owner: i64, now: Timestamp) -> StoreResult<bool> {
+/// Writes a batch, and returns the number of this write. `None`, and nothing is written, if a row has changed since the
+/// batch was made.
+pub(crate) fn write(connection: &Connection, batch: &Batch, owner: i64, now: Timestamp) -> StoreResult<Option<i64>> {
     let through: i64 = connection
         .prepare_cached("SELECT through FROM search_state")
         .and_then(|mut select| select.query_row([], |row| row.get(0)))
         .translated()?;
     if batch.mark.is_some_and(|(from, _)| from != through) {
-        return Ok(false);
+        return Ok(None);
     }
     if !forget(connection, &batch.forgotten)? {
-        return Ok(false);
+        return Ok(None);
     }
     if !is_unchanged(connection, batch)? {
-        return Ok(false);
+        return Ok(None);
     }
     for entry in &batch.entries {
         if batch.mark.is_none() {
@@ -386,7 +474,11 @@ pub(crate) fn write(connection: &Connection, batch: &Batch, owner: i64, now: Tim
         .prepare_cached("UPDATE search_state SET through = ?1, owner = ?2, until = ?3")
         .and_then(|mut update| update.execute([through, owner, now.plus(CLAIM).0]))
         .translated()?;
-    Ok(true)
+    // A trigger counts.
+    connection
+        .prepare_cached("SELECT writes FROM search_state")
+        .and_then(|mut select| select.query_row([], |row| row.get(0).map(Some)))
+        .translated()
 }
 
 /// Removes the terms of deleted or changed rows from the index. `false`, without any change, if these rows are no
@@ -497,7 +589,7 @@ mod tests {
 
     fn index(connection: &Connection) {
         while let Some(batch) = next(connection, BatchLimit::SMALL).unwrap() {
-            assert!(write(connection, &batch, 1, Timestamp(1)).unwrap());
+            assert!(write(connection, &batch, 1, Timestamp(1)).unwrap().is_some());
         }
     }
 
@@ -513,7 +605,7 @@ mod tests {
             let connection = database();
             let batch = next(&connection, BatchLimit::SMALL).unwrap().unwrap();
             connection.execute(change, []).unwrap();
-            assert!(!write(&connection, &batch, 1, Timestamp(1)).unwrap(), "{change}");
+            assert!(write(&connection, &batch, 1, Timestamp(1)).unwrap().is_none(), "{change}");
             assert!(indexed(&connection, "hello").is_empty(), "{change}");
         }
     }

@@ -14,7 +14,7 @@ const BEGINNING: &str = "\u{e003}";
 const KEY: char = '\u{e004}';
 
 /// The longest word that is indexed whole, in letters. A longer word is cut to this length.
-const LONGEST: usize = 40;
+pub(crate) const LONGEST: usize = 40;
 /// The largest number of three-letter groups that are asked for. More would hardly exclude other texts.
 const MOST_PARTS: usize = 24;
 /// A term is left out if it has this many times as many rows as the rarest one beside it. To check a row against its
@@ -63,6 +63,28 @@ pub(crate) fn with_word(word: &str) -> String {
 /// A word as it is indexed: a long one is cut.
 pub(crate) fn cut(word: &str) -> String {
     word.chars().take(LONGEST).collect()
+}
+
+/// The terms of words in the terms of a text. Of a script without spaces: its letters, and pairs of them.
+pub(crate) fn words_of_line(line: &str) -> impl Iterator<Item = &str> {
+    let is_no_word = |term: &&str| term.starts_with([TENANT, CONVERSATION, KEY]);
+    // Words come first, then letters and pairs, then parts and beginnings.
+    let words = line.split(' ').skip_while(is_no_word);
+    words.take_while(|term| !term.starts_with(PART) && !term.starts_with(BEGINNING)).filter(|term| !term.is_empty())
+}
+
+/// Calls `found` with each word whose query ([`with_word`]) yields the rows of a term: the word itself, and its other
+/// number.
+pub(crate) fn each_word_found_by(term: &str, mut found: impl FnMut(&str)) {
+    found(term);
+    if term.len() < 2 || !term.bytes().all(|letter| letter.is_ascii_lowercase()) {
+        return;
+    }
+    let plural = format!("{term}s");
+    found(&plural);
+    if let Some(singular) = term.strip_suffix('s').filter(|singular| singular.len() > 2 && !singular.ends_with('s')) {
+        found(singular);
+    }
 }
 
 /// The plural of a word that may be English, or its singular.
