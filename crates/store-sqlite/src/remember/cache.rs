@@ -99,7 +99,7 @@ impl RecallCache {
             NotFound::Unknown => StoreError::Failed("a recall had no connection".to_owned()),
         })?;
         known.said = HashMap::new();
-        self.put(scope(query), query, *known);
+        self.lock().keep(scope(query), *known);
         Ok(remembered)
     }
 
@@ -109,14 +109,20 @@ impl RecallCache {
         self.lock().feed(written, Instant::now());
     }
 
-    fn put(&self, scope: Scope, query: &MemoryQuery, mut known: Known) {
-        let mut entries = self.lock();
-        entries.clock += 1;
-        let (used, fed) = (entries.clock, entries.fed);
-        known.mark_used(query, used);
+    fn lock(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entries {
+    /// Keeps what a recall has read.
+    pub(super) fn keep(&mut self, scope: Scope, mut known: Known) {
+        self.clock += 1;
+        let (used, fed) = (self.clock, self.fed);
+        known.words.values_mut().for_each(|word| word.used = used);
         let mut grown = std::mem::take(&mut known.grown);
         let nothing = || Entry { known: Known::nothing(known.version), bytes: 0, used };
-        let entry = entries.all.entry(scope.clone()).or_insert_with(nothing);
+        let entry = self.all.entry(scope.clone()).or_insert_with(nothing);
         entry.used = used;
         // Versions of a key only grow.
         let dropped = match entry.known.version.cmp(&known.version) {
@@ -128,16 +134,10 @@ impl RecallCache {
             grown += size_of::<Entry>() + scope.1.as_str().len();
         }
         entry.known.extend(known, fed);
-        entries.bytes = entries.bytes.saturating_sub(dropped);
-        entries.grow(&scope, grown);
+        self.bytes = self.bytes.saturating_sub(dropped);
+        self.grow(&scope, grown);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Entries> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Entries {
     /// Notes that what is known of a key has grown, and drops something if it is too much.
     pub(super) fn grow(&mut self, scope: &Scope, bytes: usize) {
         let Some(entry) = self.all.get_mut(scope) else { return };

@@ -188,15 +188,6 @@ impl Known {
         }
     }
 
-    /// Marks the words of a query as used.
-    pub(super) fn mark_used(&mut self, query: &MemoryQuery, used: u64) {
-        for word in &query.words {
-            if let Some(known) = self.words.get_mut(&*stored_form(word)) {
-                known.used = used;
-            }
-        }
-    }
-
     /// No list stays complete any longer.
     pub(super) fn leave_feed(&mut self) {
         self.words.values_mut().flat_map(KnownWord::lists).for_each(|(_, list)| list.leave());

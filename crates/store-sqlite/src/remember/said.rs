@@ -16,11 +16,10 @@ use super::rank::NEWEST_BESIDE_OWN;
 /// How long a list is used that has all that the index has, but may lack the message of a turn that was not decided
 /// when the list was read.
 const FRESH: Duration = Duration::from_secs(1);
-/// How long a full list is used if more was indexed since. An index that is written all the time must not make every
-/// recall read. What was said is indexed after a second, and recalled half a second later.
+/// How long a list is used if more was indexed since, if it is full, or if this process adds to it: that happens a
+/// moment after the write. An index that is written all the time must not make every recall read. What was said is
+/// indexed after a second, and recalled half a second later.
 const FRESH_ENOUGH: Duration = Duration::from_millis(500);
-/// The same for a list that is not full, if this process adds to it. What it indexes is added a moment after the write.
-const SOON_ADDED: Duration = Duration::from_millis(100);
 /// How long a list that is not fresh may be used while another recall reads it again.
 const USABLE: Duration = Duration::from_millis(1500);
 /// How long a recall may take to read a list again before another one does.
@@ -140,25 +139,27 @@ impl SaidList {
         }
     }
 
+    /// When it was last known to be complete.
+    fn complete_at(&self, fed: Option<Fed>) -> Instant {
+        match fed {
+            Some(fed) if self.complete_through(Some(fed)) > self.read_through => fed.at.max(self.read_at),
+            Some(_) | None => self.read_at,
+        }
+    }
+
     /// Whether it need not be read again.
     pub(super) fn is_fresh(&self, moment: Moment) -> bool {
         let complete = self.complete_through(moment.fed);
         let has_all = complete >= moment.indexed;
-        if has_all && self.is_decided {
-            return true;
-        }
-        let since = match moment.fed {
-            Some(fed) if complete > self.read_through => fed.at,
-            Some(_) | None => self.read_at,
-        };
-        let limit = match (has_all, self.is_cut, complete > self.read_through) {
-            (true, _, _) => FRESH,
-            (false, true, _) => FRESH_ENOUGH,
-            (false, false, true) => SOON_ADDED,
+        let is_added_to = complete > self.read_through;
+        let limit = match (has_all, self.is_cut || is_added_to) {
+            (true, _) if self.is_decided => return true,
+            (true, _) => FRESH,
+            (false, true) => FRESH_ENOUGH,
             // A short list is soon read, and what is new may be all that there is.
-            (false, false, false) => return false,
+            (false, false) => return false,
         };
-        moment.now.duration_since(since) < limit
+        moment.now.duration_since(self.complete_at(moment.fed)) < limit
     }
 
     /// Whether the caller must read it again. Of several recalls at a time one must, and the others go on with it.
@@ -168,7 +169,7 @@ impl SaidList {
         }
         let now = moment.now;
         let is_read = self.read_again.is_some_and(|since| now.duration_since(since) < READ_AGAIN);
-        if is_read && now.duration_since(self.read_at) < USABLE {
+        if is_read && now.duration_since(self.complete_at(moment.fed)) < USABLE {
             return false;
         }
         self.read_again = Some(now);

@@ -49,15 +49,14 @@ const SLICE_BEHIND: Duration = Duration::from_millis(100);
 /// For how long only the process that wrote the index last may write it.
 const CLAIM: Duration = Duration::from_secs(3);
 
-/// Columns of a message, from [`MESSAGES`], that tell whether it has changed. The last one is the session key under
-/// which it can be recalled; `NULL` if it is not to be recalled.
+/// Columns of a message, from [`MESSAGES`], that tell whether it has changed. The last ones are the session key under
+/// which it can be recalled, `NULL` if it is not to be recalled, and whether nothing hides it.
 const SOURCE: &str = "m.pk, m.id, m.digest,
      iif(coalesce(r.recorded, c.origin_kind = 'main' OR c.origin_kind = 'branch') AND m.role <> 'tool', c.session_key,
-     NULL)";
-/// More columns, for a message that is indexed. They follow [`SOURCE`]. Those from the fourth on are for recalls; one
-/// of them says whether nothing hides the message.
+     NULL), m.status = 'complete' AND c.rewinds IS NULL AND c.deleted = 0";
+/// More columns, for a message that is indexed. They follow [`SOURCE`]. Those from the fourth on are for recalls.
 const TEXT: &str = "m.payload, s.tenant_pk, s.conversation_pk, c.id, m.role, m.created_at, m.seq, r.recorded,
-     m.status = 'complete' AND c.rewinds IS NULL AND c.deleted = 0, c.session_key";
+     c.session_key";
 const MESSAGES: &str = "messages m CROSS JOIN sessions s ON s.pk = m.session_pk
      CROSS JOIN conversations c ON c.pk = s.conversation_pk LEFT JOIN recalls r ON r.turn_pk = m.turn_pk";
 
@@ -194,7 +193,7 @@ impl Batch {
     }
 
     /// What it has added to the index, with the number of that write.
-    fn written(self, number: i64) -> Written {
+    pub(crate) fn written(self, number: i64) -> Written {
         let is_new = self.mark.is_some() || self.entries.is_empty();
         Written { number, is_new, messages: self.entries.into_iter().filter_map(IndexEntry::indexed_message).collect() }
     }
@@ -237,7 +236,7 @@ impl IndexEntry {
     }
 
     fn indexed_message(self) -> Option<IndexedMessage> {
-        let Self { key, made_of: Some(EntrySource::Message(id, digest, _)), terms, .. } = self else { return None };
+        let Self { key, made_of: Some(EntrySource::Message(id, digest, ..)), terms, .. } = self else { return None };
         let RecallableMessage { tenant, session_key, conversation, role, created_at, seq, recorded, text } =
             self.recallable?;
         let message = MessageId::from_uuid(Uuid::from_bytes(id));
@@ -259,18 +258,19 @@ impl IndexEntry {
 
     /// Whether it was made from this row of [`SOURCE`].
     fn is_of(&self, row: &Row<'_>) -> rusqlite::Result<bool> {
-        let Some(EntrySource::Message(id, digest, session_key)) = &self.made_of else { return Ok(false) };
+        let Some(EntrySource::Message(id, digest, session_key, is_shown)) = &self.made_of else { return Ok(false) };
         Ok(row.get::<_, i64>(0)? == self.key
             && row.get_ref(1)?.as_blob()? == id
             && row.get_ref(2)?.as_blob()? == digest
-            && key_of(row, 3)? == session_key.as_deref())
+            && key_of(row, 3)? == session_key.as_deref()
+            && row.get::<_, bool>(4)? == *is_shown)
     }
 }
 
 #[derive(PartialEq, Eq)]
 enum EntrySource {
-    /// Its id, its digest, and the session key of its conversation.
-    Message([u8; 16], [u8; 16], Option<String>),
+    /// Its id, its digest, the session key of its conversation, and whether nothing hides it.
+    Message([u8; 16], [u8; 16], Option<String>, bool),
     Title(String),
 }
 
@@ -363,13 +363,13 @@ pub(crate) fn following(connection: &Connection, from: i64, most: BatchLimit) ->
 
 fn message(row: &Row<'_>) -> rusqlite::Result<IndexEntry> {
     let session_key = key_of(row, 3)?;
-    let payload = row.get_ref(4)?.as_str()?;
+    let payload = row.get_ref(5)?.as_str()?;
     let text = text_of(payload);
-    let terms = terms::of_text(&fold(&text), row.get(5)?, row.get(6)?, session_key);
+    let terms = terms::of_text(&fold(&text), row.get(6)?, row.get(7)?, session_key);
     let recallable = recallable(row, text, session_key.is_some())?;
     Ok(IndexEntry {
         key: row.get(0)?,
-        made_of: Some(EntrySource::Message(row.get(1)?, row.get(2)?, session_key.map(str::to_owned))),
+        made_of: Some(EntrySource::Message(row.get(1)?, row.get(2)?, session_key.map(str::to_owned), row.get(4)?)),
         terms,
         read: payload.len(),
         recallable,
@@ -378,21 +378,21 @@ fn message(row: &Row<'_>) -> rusqlite::Result<IndexEntry> {
 
 /// `None` if it is not recalled under any key. A turn that has not ended may still say that it is recorded.
 fn recallable(row: &Row<'_>, text: String, has_key_term: bool) -> rusqlite::Result<Option<RecallableMessage>> {
-    let recorded: Option<bool> = row.get(11)?;
-    let role = rows::word(row, 8, Role::parse)?;
+    let recorded: Option<bool> = row.get(12)?;
+    let role = rows::word(row, 9, Role::parse)?;
     let Some(session_key) = key_of(row, 13)?.filter(|_| has_key_term || (recorded.is_none() && role != Role::Tool))
     else {
         return Ok(None);
     };
     Ok(Some(RecallableMessage {
-        tenant: row.get(5)?,
+        tenant: row.get(6)?,
         session_key: session_key.to_owned(),
-        conversation: ConversationId::from_uuid(rows::uuid(row, 7)?),
+        conversation: ConversationId::from_uuid(rows::uuid(row, 8)?),
         role,
-        created_at: Timestamp(row.get(9)?),
-        seq: Seq(row.get(10)?),
+        created_at: Timestamp(row.get(10)?),
+        seq: Seq(row.get(11)?),
         recorded: recorded.filter(|_| has_key_term),
-        text: row.get::<_, bool>(12)?.then_some(text),
+        text: row.get::<_, bool>(4)?.then_some(text),
     }))
 }
 
@@ -541,7 +541,7 @@ fn source(connection: &Connection, key: i64) -> StoreResult<Option<EntrySource>>
         connection
             .prepare_cached(&format!("SELECT {SOURCE} FROM {MESSAGES} WHERE m.pk = ?1 AND m.compaction_pk IS NULL"))
             .and_then(|mut select| {
-                let read = |row: &Row<'_>| Ok(EntrySource::Message(row.get(1)?, row.get(2)?, row.get(3)?));
+                let read = |row: &Row<'_>| Ok(EntrySource::Message(row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?));
                 select.query_row([key], read).optional()
             })
     };
@@ -601,6 +601,7 @@ mod tests {
             "UPDATE messages SET id = randomblob(16) WHERE pk = 3",
             "UPDATE search_state SET through = 1",
             "UPDATE conversations SET session_key = 'mine'",
+            "UPDATE conversations SET rewinds = '[{\"after\":1,\"through\":2}]'",
         ] {
             let connection = database();
             let batch = next(&connection, BatchLimit::SMALL).unwrap().unwrap();
@@ -617,7 +618,7 @@ mod tests {
         titled("harbour");
         let batch = next(&connection, BatchLimit::SMALL).unwrap().unwrap();
         titled("lighthouse");
-        assert!(!write(&connection, &batch, 1, Timestamp(1)).unwrap());
+        assert!(write(&connection, &batch, 1, Timestamp(1)).unwrap().is_none());
         index(&connection);
         assert_eq!((indexed(&connection, "harbour"), indexed(&connection, "lighthouse")), (vec![], vec![-1]));
     }
@@ -650,5 +651,40 @@ mod tests {
         say(&connection, 2, "goodbye");
         index(&connection);
         assert_eq!((indexed(&connection, "hello"), indexed(&connection, "goodbye")), (vec![1], vec![2]));
+    }
+
+    #[test]
+    fn every_write_has_a_higher_number_also_after_rows_were_deleted() {
+        let connection = database();
+        let number =
+            || connection.query_row("SELECT writes FROM search_state", [], |row| row.get::<_, i64>(0)).unwrap();
+        let mut before = number();
+        for change in [
+            "SELECT 1",
+            "DELETE FROM messages WHERE pk = 3",
+            "UPDATE messages SET payload = '{\"content\":\"bye\"}', digest = randomblob(16) WHERE pk = 2",
+            "UPDATE conversations SET session_key = 'mine'",
+        ] {
+            connection.execute_batch(change).unwrap();
+            index(&connection);
+            assert!(number() > before, "{change}");
+            before = number();
+        }
+    }
+
+    #[test]
+    fn a_message_that_is_deleted_while_it_waits_to_be_indexed_again_raises_the_version_of_its_key() {
+        let connection = database();
+        connection.execute("UPDATE conversations SET session_key = 'mine'", []).unwrap();
+        index(&connection);
+        let version = || {
+            let key = herma_model::SessionKey::parse("mine").unwrap();
+            crate::memories::versions::of(&connection, herma_model::TenantId(1), &key).unwrap().version
+        };
+        let change = "UPDATE messages SET payload = '{\"content\":\"bye\"}', digest = randomblob(16) WHERE pk = 2";
+        connection.execute(change, []).unwrap();
+        let before = version();
+        connection.execute("DELETE FROM messages WHERE pk = 2", []).unwrap();
+        assert!(version() > before);
     }
 }

@@ -22,7 +22,7 @@ const MOST_PARTS: usize = 24;
 const FAR_MORE: i64 = 100;
 
 /// The terms of a folded text, separated by spaces. Messages have the session key of their conversation among them.
-pub(super) fn of_text(folded: &str, tenant: i64, conversation: i64, session_key: Option<&str>) -> String {
+pub(crate) fn of_text(folded: &str, tenant: i64, conversation: i64, session_key: Option<&str>) -> String {
     let mut line = String::with_capacity(folded.len() * 6 + 64);
     let _ = write!(line, "{TENANT}{tenant} {CONVERSATION}{conversation} ");
     if let Some(session_key) = session_key {
@@ -258,6 +258,28 @@ mod tests {
         wanted.groups.iter().all(|group| {
             group.iter().any(|term| required_terms(term, manner).iter().all(|asked| terms.contains(asked.as_str())))
         })
+    }
+
+    #[test]
+    fn a_term_finds_the_words_whose_query_has_it() {
+        let words =
+            ["dog", "dogs", "dogss", "glass", "glas", "gla", "as", "a", "s", "ss", "gpt4", "gpt4s", "höfe", "犬の"];
+        for term in words {
+            let mut found = Vec::new();
+            each_word_found_by(term, |word| found.push(word.to_owned()));
+            for word in words {
+                let is_asked = with_word(word).split(" OR ").any(|asked| asked == quoted(term));
+                assert_eq!(found.iter().any(|one| one == word), is_asked, "{term} {word}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_words_of_a_line_are_its_words_and_pairs_of_letters() {
+        let line = of_text(&herma_store::search::fold("Dogs 犬の house"), 1, 2, Some("ann"));
+        let mut found: Vec<&str> = words_of_line(&line).collect();
+        found.sort_unstable();
+        assert_eq!(found, ["dogs", "house", "の", "犬", "犬の"]);
     }
 
     #[test]
