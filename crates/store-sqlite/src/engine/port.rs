@@ -501,9 +501,16 @@ impl Store for SqliteStore {
         let mut next = from_the_mark().await?;
         while let Some(batch) = next.filter(|batch| batch.is_of(newest)) {
             let through = batch.through();
-            let written = self.write_undurably(move |connection| {
-                search::indexer::write(connection, &batch, owner, maintenance::now())
-            });
+            let written = async {
+                let write = move |connection: &Connection| {
+                    let number = search::indexer::write(connection, &batch, owner, maintenance::now())?;
+                    Ok(number.map(|number| batch.written(number)))
+                };
+                let written = self.write_undurably(write).await?;
+                let is_written = written.is_some();
+                written.into_iter().for_each(|written| self.remembered.feed(written));
+                Ok::<_, StoreError>(is_written)
+            };
             // While one batch is written, the next one is read and split into terms.
             next = match through {
                 Some(through) => {

@@ -7,15 +7,16 @@
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use herma_model::Timestamp;
+use herma_model::{ConversationId, MessageId, Role, Seq, Timestamp};
 use herma_store::search::{fold, text_of};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
 use super::terms;
 use crate::failure::{StoreResult, Translate};
-use crate::maintenance;
-use crate::writer::Writer;
+use crate::remember::{IndexedMessage, RecallCache, Written};
+use crate::writer::{JobOutcome, Writer};
+use crate::{maintenance, rows};
 
 /// The largest batch that is indexed at once.
 #[derive(Clone, Copy)]
@@ -48,13 +49,14 @@ const SLICE_BEHIND: Duration = Duration::from_millis(100);
 /// For how long only the process that wrote the index last may write it.
 const CLAIM: Duration = Duration::from_secs(3);
 
-/// Columns of a message, from [`MESSAGES`], that tell whether it has changed. The last one is the session key under
-/// which it can be recalled; `NULL` if it is not to be recalled.
+/// Columns of a message, from [`MESSAGES`], that tell whether it has changed. The last ones are the session key under
+/// which it can be recalled, `NULL` if it is not to be recalled, and whether nothing hides it.
 const SOURCE: &str = "m.pk, m.id, m.digest,
      iif(coalesce(r.recorded, c.origin_kind = 'main' OR c.origin_kind = 'branch') AND m.role <> 'tool', c.session_key,
-     NULL)";
-/// More columns, for a message that is indexed. They follow [`SOURCE`].
-const TEXT: &str = "m.payload, s.tenant_pk, s.conversation_pk";
+     NULL), m.status = 'complete' AND c.rewinds IS NULL AND c.deleted = 0";
+/// More columns, for a message that is indexed. They follow [`SOURCE`]. Those from the fourth on are for recalls.
+const TEXT: &str = "m.payload, s.tenant_pk, s.conversation_pk, c.id, m.role, m.created_at, m.seq, r.recorded,
+     c.session_key";
 const MESSAGES: &str = "messages m CROSS JOIN sessions s ON s.pk = m.session_pk
      CROSS JOIN conversations c ON c.pk = s.conversation_pk LEFT JOIN recalls r ON r.turn_pk = m.turn_pk";
 
@@ -63,6 +65,7 @@ pub(crate) struct Indexer {
     owner: i64,
     /// Since when something waits. `None` if nothing did at the last look.
     since: Option<Instant>,
+    remembered: Arc<RecallCache>,
 }
 
 struct PendingWork {
@@ -74,8 +77,9 @@ struct PendingWork {
 }
 
 impl Indexer {
-    pub(crate) fn new() -> Self {
-        Self { owner: random_owner(), since: None }
+    /// What it writes is added to what recalls have read.
+    pub(crate) fn new(remembered: Arc<RecallCache>) -> Self {
+        Self { owner: random_owner(), since: None, remembered }
     }
 
     /// Writes what is due, if this is a good time.
@@ -112,21 +116,33 @@ impl Indexer {
                 self.since = None;
                 return Ok(());
             };
-            let (answer, answered) = mpsc::channel();
-            let owner = self.owner;
-            let erasures = Arc::clone(&writer.erasures);
-            writer.submit(move |connection, _| {
-                let written = write(connection, &batch, owner, maintenance::now());
-                if !batch.forgotten.is_empty() {
-                    erasures.add();
-                }
-                let _ = answer.send(matches!(written, Ok(true)));
-                maintenance::keep_or_log(written)
-            });
-            if !answered.recv().unwrap_or(false) || began.elapsed() > slice {
+            let Some(written) = self.submit(writer, batch) else { return Ok(()) };
+            self.remembered.feed(written);
+            if began.elapsed() > slice {
                 return Ok(());
             }
         }
+    }
+
+    /// Has a batch written, and waits until it is committed. `None` if it was not written.
+    fn submit(&self, writer: &Writer, batch: Batch) -> Option<Written> {
+        let (answer, answered) = mpsc::channel();
+        let owner = self.owner;
+        let erasures = Arc::clone(&writer.erasures);
+        writer.submit(move |connection, _| {
+            let written = write(connection, &batch, owner, maintenance::now());
+            if !batch.forgotten.is_empty() {
+                erasures.add();
+            }
+            match written {
+                Ok(number) => JobOutcome::Keep(Box::new(move |committed| {
+                    let number = number.filter(|_| committed.is_ok());
+                    let _ = answer.send(number.map(|number| batch.written(number)));
+                })),
+                Err(error) => maintenance::keep_or_log(Err::<(), _>(error)),
+            }
+        });
+        answered.recv().ok().flatten()
     }
 
     fn waiting(&self, connection: &Connection) -> StoreResult<PendingWork> {
@@ -175,6 +191,12 @@ impl Batch {
     pub(crate) fn through(&self) -> Option<i64> {
         self.mark.map(|(_, through)| through)
     }
+
+    /// What it has added to the index, with the number of that write.
+    pub(crate) fn written(self, number: i64) -> Written {
+        let is_new = self.mark.is_some() || self.entries.is_empty();
+        Written { number, is_new, messages: self.entries.into_iter().filter_map(IndexEntry::indexed_message).collect() }
+    }
 }
 
 /// A deleted or changed row, with the terms that the index has of it.
@@ -192,6 +214,19 @@ struct IndexEntry {
     terms: String,
     /// Bytes that were read for it.
     read: usize,
+    /// What recalls need to know of it, if it is a message that they may find.
+    recallable: Option<RecallableMessage>,
+}
+
+struct RecallableMessage {
+    tenant: i64,
+    session_key: String,
+    conversation: ConversationId,
+    role: Role,
+    created_at: Timestamp,
+    seq: Seq,
+    recorded: Option<bool>,
+    text: Option<String>,
 }
 
 impl IndexEntry {
@@ -200,20 +235,42 @@ impl IndexEntry {
         self.read.max(self.terms.len() / 4)
     }
 
+    fn indexed_message(self) -> Option<IndexedMessage> {
+        let Self { key, made_of: Some(EntrySource::Message(id, digest, ..)), terms, .. } = self else { return None };
+        let RecallableMessage { tenant, session_key, conversation, role, created_at, seq, recorded, text } =
+            self.recallable?;
+        let message = MessageId::from_uuid(Uuid::from_bytes(id));
+        Some(IndexedMessage {
+            key,
+            tenant,
+            session_key,
+            conversation,
+            message,
+            role,
+            created_at,
+            seq,
+            digest,
+            recorded,
+            text,
+            terms,
+        })
+    }
+
     /// Whether it was made from this row of [`SOURCE`].
     fn is_of(&self, row: &Row<'_>) -> rusqlite::Result<bool> {
-        let Some(EntrySource::Message(id, digest, session_key)) = &self.made_of else { return Ok(false) };
+        let Some(EntrySource::Message(id, digest, session_key, is_shown)) = &self.made_of else { return Ok(false) };
         Ok(row.get::<_, i64>(0)? == self.key
             && row.get_ref(1)?.as_blob()? == id
             && row.get_ref(2)?.as_blob()? == digest
-            && key_of(row, 3)? == session_key.as_deref())
+            && key_of(row, 3)? == session_key.as_deref()
+            && row.get::<_, bool>(4)? == *is_shown)
     }
 }
 
 #[derive(PartialEq, Eq)]
 enum EntrySource {
-    /// Its id, its digest, and the session key of its conversation.
-    Message([u8; 16], [u8; 16], Option<String>),
+    /// Its id, its digest, the session key of its conversation, and whether nothing hides it.
+    Message([u8; 16], [u8; 16], Option<String>, bool),
     Title(String),
 }
 
@@ -292,7 +349,7 @@ pub(crate) fn following(connection: &Connection, from: i64, most: BatchLimit) ->
     let (mut entries, mut size, mut through) = (Vec::new(), 0, from);
     while let Some(row) = rows.next().translated()? {
         through = row.get(0).translated()?;
-        if row.get(7).translated()? {
+        if row.get(14).translated()? {
             let entry = message(row).translated()?;
             size += entry.size();
             entries.push(entry);
@@ -306,13 +363,37 @@ pub(crate) fn following(connection: &Connection, from: i64, most: BatchLimit) ->
 
 fn message(row: &Row<'_>) -> rusqlite::Result<IndexEntry> {
     let session_key = key_of(row, 3)?;
-    let payload = row.get_ref(4)?.as_str()?;
+    let payload = row.get_ref(5)?.as_str()?;
+    let text = text_of(payload);
+    let terms = terms::of_text(&fold(&text), row.get(6)?, row.get(7)?, session_key);
+    let recallable = recallable(row, text, session_key.is_some())?;
     Ok(IndexEntry {
         key: row.get(0)?,
-        made_of: Some(EntrySource::Message(row.get(1)?, row.get(2)?, session_key.map(str::to_owned))),
-        terms: terms::of_text(&fold(&text_of(payload)), row.get(5)?, row.get(6)?, session_key),
+        made_of: Some(EntrySource::Message(row.get(1)?, row.get(2)?, session_key.map(str::to_owned), row.get(4)?)),
+        terms,
         read: payload.len(),
+        recallable,
     })
+}
+
+/// `None` if it is not recalled under any key. A turn that has not ended may still say that it is recorded.
+fn recallable(row: &Row<'_>, text: String, has_key_term: bool) -> rusqlite::Result<Option<RecallableMessage>> {
+    let recorded: Option<bool> = row.get(12)?;
+    let role = rows::word(row, 9, Role::parse)?;
+    let Some(session_key) = key_of(row, 13)?.filter(|_| has_key_term || (recorded.is_none() && role != Role::Tool))
+    else {
+        return Ok(None);
+    };
+    Ok(Some(RecallableMessage {
+        tenant: row.get(6)?,
+        session_key: session_key.to_owned(),
+        conversation: ConversationId::from_uuid(rows::uuid(row, 8)?),
+        role,
+        created_at: Timestamp(row.get(10)?),
+        seq: Seq(row.get(11)?),
+        recorded: recorded.filter(|_| has_key_term),
+        text: row.get::<_, bool>(4)?.then_some(text),
+    }))
 }
 
 /// A session key as it is stored.
@@ -336,7 +417,13 @@ fn changed(connection: &Connection, keys: &[i64], most: BatchLimit) -> StoreResu
                 ))
                 .and_then(|mut select| select.query_row([key], message).optional())
         };
-        let entry = entry.translated()?.unwrap_or(IndexEntry { key, made_of: None, terms: String::new(), read: 0 });
+        let entry = entry.translated()?.unwrap_or_else(|| IndexEntry {
+            key,
+            made_of: None,
+            terms: String::new(),
+            read: 0,
+            recallable: None,
+        });
         size += entry.size();
         entries.push(entry);
         if size > most.text {
@@ -349,23 +436,24 @@ fn changed(connection: &Connection, keys: &[i64], most: BatchLimit) -> StoreResu
 fn title(key: i64, row: &Row<'_>) -> rusqlite::Result<IndexEntry> {
     let title: String = row.get(0)?;
     let terms = terms::of_text(&fold(&title), row.get(1)?, row.get(2)?, None);
-    Ok(IndexEntry { key, read: title.len(), made_of: Some(EntrySource::Title(title)), terms })
+    Ok(IndexEntry { key, read: title.len(), made_of: Some(EntrySource::Title(title)), terms, recallable: None })
 }
 
-/// Writes a batch. `false`, and nothing is written, if a row has changed since the batch was made.
-pub(crate) fn write(connection: &Connection, batch: &Batch, owner: i64, now: Timestamp) -> StoreResult<bool> {
+/// Writes a batch, and returns the number of this write. `None`, and nothing is written, if a row has changed since the
+/// batch was made.
+pub(crate) fn write(connection: &Connection, batch: &Batch, owner: i64, now: Timestamp) -> StoreResult<Option<i64>> {
     let through: i64 = connection
         .prepare_cached("SELECT through FROM search_state")
         .and_then(|mut select| select.query_row([], |row| row.get(0)))
         .translated()?;
     if batch.mark.is_some_and(|(from, _)| from != through) {
-        return Ok(false);
+        return Ok(None);
     }
     if !forget(connection, &batch.forgotten)? {
-        return Ok(false);
+        return Ok(None);
     }
     if !is_unchanged(connection, batch)? {
-        return Ok(false);
+        return Ok(None);
     }
     for entry in &batch.entries {
         if batch.mark.is_none() {
@@ -386,7 +474,11 @@ pub(crate) fn write(connection: &Connection, batch: &Batch, owner: i64, now: Tim
         .prepare_cached("UPDATE search_state SET through = ?1, owner = ?2, until = ?3")
         .and_then(|mut update| update.execute([through, owner, now.plus(CLAIM).0]))
         .translated()?;
-    Ok(true)
+    // A trigger counts.
+    connection
+        .prepare_cached("SELECT writes FROM search_state")
+        .and_then(|mut select| select.query_row([], |row| row.get(0).map(Some)))
+        .translated()
 }
 
 /// Removes the terms of deleted or changed rows from the index. `false`, without any change, if these rows are no
@@ -449,7 +541,7 @@ fn source(connection: &Connection, key: i64) -> StoreResult<Option<EntrySource>>
         connection
             .prepare_cached(&format!("SELECT {SOURCE} FROM {MESSAGES} WHERE m.pk = ?1 AND m.compaction_pk IS NULL"))
             .and_then(|mut select| {
-                let read = |row: &Row<'_>| Ok(EntrySource::Message(row.get(1)?, row.get(2)?, row.get(3)?));
+                let read = |row: &Row<'_>| Ok(EntrySource::Message(row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?));
                 select.query_row([key], read).optional()
             })
     };
@@ -497,7 +589,7 @@ mod tests {
 
     fn index(connection: &Connection) {
         while let Some(batch) = next(connection, BatchLimit::SMALL).unwrap() {
-            assert!(write(connection, &batch, 1, Timestamp(1)).unwrap());
+            assert!(write(connection, &batch, 1, Timestamp(1)).unwrap().is_some());
         }
     }
 
@@ -509,11 +601,12 @@ mod tests {
             "UPDATE messages SET id = randomblob(16) WHERE pk = 3",
             "UPDATE search_state SET through = 1",
             "UPDATE conversations SET session_key = 'mine'",
+            "UPDATE conversations SET rewinds = '[{\"after\":1,\"through\":2}]'",
         ] {
             let connection = database();
             let batch = next(&connection, BatchLimit::SMALL).unwrap().unwrap();
             connection.execute(change, []).unwrap();
-            assert!(!write(&connection, &batch, 1, Timestamp(1)).unwrap(), "{change}");
+            assert!(write(&connection, &batch, 1, Timestamp(1)).unwrap().is_none(), "{change}");
             assert!(indexed(&connection, "hello").is_empty(), "{change}");
         }
     }
@@ -525,7 +618,7 @@ mod tests {
         titled("harbour");
         let batch = next(&connection, BatchLimit::SMALL).unwrap().unwrap();
         titled("lighthouse");
-        assert!(!write(&connection, &batch, 1, Timestamp(1)).unwrap());
+        assert!(write(&connection, &batch, 1, Timestamp(1)).unwrap().is_none());
         index(&connection);
         assert_eq!((indexed(&connection, "harbour"), indexed(&connection, "lighthouse")), (vec![], vec![-1]));
     }
@@ -558,5 +651,40 @@ mod tests {
         say(&connection, 2, "goodbye");
         index(&connection);
         assert_eq!((indexed(&connection, "hello"), indexed(&connection, "goodbye")), (vec![1], vec![2]));
+    }
+
+    #[test]
+    fn every_write_has_a_higher_number_also_after_rows_were_deleted() {
+        let connection = database();
+        let number =
+            || connection.query_row("SELECT writes FROM search_state", [], |row| row.get::<_, i64>(0)).unwrap();
+        let mut before = number();
+        for change in [
+            "SELECT 1",
+            "DELETE FROM messages WHERE pk = 3",
+            "UPDATE messages SET payload = '{\"content\":\"bye\"}', digest = randomblob(16) WHERE pk = 2",
+            "UPDATE conversations SET session_key = 'mine'",
+        ] {
+            connection.execute_batch(change).unwrap();
+            index(&connection);
+            assert!(number() > before, "{change}");
+            before = number();
+        }
+    }
+
+    #[test]
+    fn a_message_that_is_deleted_while_it_waits_to_be_indexed_again_raises_the_version_of_its_key() {
+        let connection = database();
+        connection.execute("UPDATE conversations SET session_key = 'mine'", []).unwrap();
+        index(&connection);
+        let version = || {
+            let key = herma_model::SessionKey::parse("mine").unwrap();
+            crate::memories::versions::of(&connection, herma_model::TenantId(1), &key).unwrap().version
+        };
+        let change = "UPDATE messages SET payload = '{\"content\":\"bye\"}', digest = randomblob(16) WHERE pk = 2";
+        connection.execute(change, []).unwrap();
+        let before = version();
+        connection.execute("DELETE FROM messages WHERE pk = 2", []).unwrap();
+        assert!(version() > before);
     }
 }

@@ -14,7 +14,7 @@ const BEGINNING: &str = "\u{e003}";
 const KEY: char = '\u{e004}';
 
 /// The longest word that is indexed whole, in letters. A longer word is cut to this length.
-const LONGEST: usize = 40;
+pub(crate) const LONGEST: usize = 40;
 /// The largest number of three-letter groups that are asked for. More would hardly exclude other texts.
 const MOST_PARTS: usize = 24;
 /// A term is left out if it has this many times as many rows as the rarest one beside it. To check a row against its
@@ -22,7 +22,7 @@ const MOST_PARTS: usize = 24;
 const FAR_MORE: i64 = 100;
 
 /// The terms of a folded text, separated by spaces. Messages have the session key of their conversation among them.
-pub(super) fn of_text(folded: &str, tenant: i64, conversation: i64, session_key: Option<&str>) -> String {
+pub(crate) fn of_text(folded: &str, tenant: i64, conversation: i64, session_key: Option<&str>) -> String {
     let mut line = String::with_capacity(folded.len() * 6 + 64);
     let _ = write!(line, "{TENANT}{tenant} {CONVERSATION}{conversation} ");
     if let Some(session_key) = session_key {
@@ -63,6 +63,28 @@ pub(crate) fn with_word(word: &str) -> String {
 /// A word as it is indexed: a long one is cut.
 pub(crate) fn cut(word: &str) -> String {
     word.chars().take(LONGEST).collect()
+}
+
+/// The terms of words in the terms of a text. Of a script without spaces: its letters, and pairs of them.
+pub(crate) fn words_of_line(line: &str) -> impl Iterator<Item = &str> {
+    let is_no_word = |term: &&str| term.starts_with([TENANT, CONVERSATION, KEY]);
+    // Words come first, then letters and pairs, then parts and beginnings.
+    let words = line.split(' ').skip_while(is_no_word);
+    words.take_while(|term| !term.starts_with(PART) && !term.starts_with(BEGINNING)).filter(|term| !term.is_empty())
+}
+
+/// Calls `found` with each word whose query ([`with_word`]) yields the rows of a term: the word itself, and its other
+/// number.
+pub(crate) fn each_word_found_by(term: &str, mut found: impl FnMut(&str)) {
+    found(term);
+    if term.len() < 2 || !term.bytes().all(|letter| letter.is_ascii_lowercase()) {
+        return;
+    }
+    let plural = format!("{term}s");
+    found(&plural);
+    if let Some(singular) = term.strip_suffix('s').filter(|singular| singular.len() > 2 && !singular.ends_with('s')) {
+        found(singular);
+    }
 }
 
 /// The plural of a word that may be English, or its singular.
@@ -236,6 +258,28 @@ mod tests {
         wanted.groups.iter().all(|group| {
             group.iter().any(|term| required_terms(term, manner).iter().all(|asked| terms.contains(asked.as_str())))
         })
+    }
+
+    #[test]
+    fn a_term_finds_the_words_whose_query_has_it() {
+        let words =
+            ["dog", "dogs", "dogss", "glass", "glas", "gla", "as", "a", "s", "ss", "gpt4", "gpt4s", "höfe", "犬の"];
+        for term in words {
+            let mut found = Vec::new();
+            each_word_found_by(term, |word| found.push(word.to_owned()));
+            for word in words {
+                let is_asked = with_word(word).split(" OR ").any(|asked| asked == quoted(term));
+                assert_eq!(found.iter().any(|one| one == word), is_asked, "{term} {word}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_words_of_a_line_are_its_words_and_pairs_of_letters() {
+        let line = of_text(&herma_store::search::fold("Dogs 犬の house"), 1, 2, Some("ann"));
+        let mut found: Vec<&str> = words_of_line(&line).collect();
+        found.sort_unstable();
+        assert_eq!(found, ["dogs", "house", "の", "犬", "犬の"]);
     }
 
     #[test]
