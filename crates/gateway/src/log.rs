@@ -183,21 +183,26 @@ impl Subscription {
     /// The next event, or that a compaction began after the events so far. Cancel-safe.
     pub(crate) async fn progress(&mut self) -> Progress {
         loop {
-            let added = self.log.added.notified();
-            let begun = *self.log.compacting.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some((at, compaction)) = begun
-                && at == self.next
-                && self.told != Some(compaction)
-            {
-                self.told = Some(compaction);
-                return Progress::Compacting(compaction);
-            }
-            if let Some(event) = self.log.get(self.next) {
-                self.next += 1;
-                return Progress::Event(event);
+            let log = Arc::clone(&self.log);
+            let added = log.added.notified();
+            if let Some(progress) = self.progress_ready() {
+                return progress;
             }
             added.await;
         }
+    }
+
+    /// The same, if there is one by now.
+    pub(crate) fn progress_ready(&mut self) -> Option<Progress> {
+        let begun = *self.log.compacting.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, compaction)) = begun
+            && at == self.next
+            && self.told != Some(compaction)
+        {
+            self.told = Some(compaction);
+            return Some(Progress::Compacting(compaction));
+        }
+        self.next_ready().map(Progress::Event)
     }
 
     /// The next event, once there is one. Cancel-safe.

@@ -1,8 +1,10 @@
 //! What a front door asks for and what it gets.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use herma_model::alias::Namespace;
 use herma_model::{
@@ -333,16 +335,9 @@ impl TurnHandle {
 
     /// The next event. After the final event this future never resolves. Cancel-safe.
     pub async fn next(&mut self) -> TurnEvent {
-        let event = match &mut self.driven {
+        let event = match self.drive_until(Subscription::next_ready).await {
+            Some(event) => event,
             None => self.events.next().await,
-            Some(DrivenTurn(turn)) => tokio::select! {
-                biased;
-                () = turn => {
-                    self.driven = None;
-                    self.events.next().await
-                }
-                event = self.events.next() => event,
-            },
         };
         self.saw(&event);
         event
@@ -350,21 +345,28 @@ impl TurnHandle {
 
     /// The same, and also that a compaction has begun. Cancel-safe.
     pub async fn progress(&mut self) -> Progress {
-        let progress = match &mut self.driven {
+        let progress = match self.drive_until(Subscription::progress_ready).await {
+            Some(progress) => progress,
             None => self.events.progress().await,
-            Some(DrivenTurn(turn)) => tokio::select! {
-                biased;
-                () = turn => {
-                    self.driven = None;
-                    self.events.progress().await
-                }
-                progress = self.events.progress() => progress,
-            },
         };
         if let Progress::Event(event) = &progress {
             self.saw(event);
         }
         progress
+    }
+
+    /// Runs the turn until there is something to tell. `None` if this listener does not drive it, or it has ended. Only
+    /// the turn itself writes to its log, so the listener need not be woken for that: it looks after each poll.
+    async fn drive_until<T>(&mut self, look: impl Fn(&mut Subscription) -> Option<T>) -> Option<T> {
+        poll_fn(|context| {
+            let Some(DrivenTurn(turn)) = &mut self.driven else { return Poll::Ready(None) };
+            if turn.as_mut().poll(context).is_ready() {
+                self.driven = None;
+                return Poll::Ready(None);
+            }
+            look(&mut self.events).map_or(Poll::Pending, |found| Poll::Ready(Some(found)))
+        })
+        .await
     }
 
     /// The next event, if there is one by now.

@@ -412,7 +412,7 @@ pub(crate) struct CreateFlags {
 /// Flags of `keys revoke`.
 #[derive(Args)]
 pub(crate) struct RevokeFlags {
-    /// Id of the key, or as much of its beginning as is unique
+    /// Key, by its short id, its id, or as much of its id's beginning as is unique
     #[arg(value_name = "ID")]
     pub(crate) id: String,
 }
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_are_named_by_any_name_and_compactions_by_their_id() {
+    fn sessions_and_compactions_are_named_by_any_text_and_other_arguments_are_checked() {
         let id = format!("cmp_{}", "0".repeat(32));
         for (line, understood) in [
             ("compact trip", true),
@@ -482,7 +482,8 @@ mod tests {
             ("delete trip --children delete --yes", true),
             ("delete trip --children eat", false),
             ("compactions conv_1 --json", true),
-            ("undo trip cmp_1", false),
+            ("undo trip 0451e1f5", true),
+            ("undo trip 0451e1f5 cmp_1", false),
             ("undo trip", true),
             (&format!("undo trip {id}"), true),
         ] {

@@ -34,6 +34,7 @@ mod receipt;
 mod serve;
 mod sessions;
 mod setup;
+mod short_id;
 mod signals;
 mod table;
 mod telemetry;

@@ -12,6 +12,7 @@
 //! - [`body_budget`]: how many bytes all request bodies being read may hold.
 //! - [`client_socket`]: whether a client has disconnected, and whether its answer was written to its end.
 //! - [`layers`]: what every request passes before its route.
+//! - [`poll_again`]: polls a connection again at once if it has woken itself.
 //! - [`request_log`]: one log line for each request.
 //! - [`request_trace`]: the trace that a request belongs to.
 //! - [`security_headers`]: what browsers may not do with an answer.
@@ -36,6 +37,7 @@ mod metrics;
 mod naming;
 mod openapi;
 mod path;
+mod poll_again;
 mod query;
 mod request_id;
 mod request_log;

@@ -22,6 +22,7 @@ use crate::client_socket::ClientSocket;
 use crate::failed_logins::{ClientAddress, FailedLogins};
 use crate::malformed::RefusingSocket;
 use crate::metrics::Metrics;
+use crate::poll_again::PollAgain;
 use crate::sockets::Sockets;
 
 /// How long a client may take to send the head of a request.
@@ -106,7 +107,8 @@ async fn serve(
         tokio::spawn(async move {
             let mut connection = std::pin::pin!(connection.with_upgrades());
             let ended = tokio::select! {
-                ended = connection.as_mut() => ended,
+                biased;
+                ended = PollAgain::new(connection.as_mut()) => ended,
                 _ = stopping.changed() => {
                     connection.as_mut().graceful_shutdown();
                     connection.await

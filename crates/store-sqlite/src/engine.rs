@@ -76,6 +76,7 @@ impl SqliteStore {
         let stop = Arc::new(AtomicBool::new(false));
         let notices = Arc::new(Notices::default());
         let new_events = watch::Sender::new(0);
+        let remembered = Arc::new(RecallCache::default());
         let maintenance = Maintenance {
             connection: maintenance_connection,
             log,
@@ -83,13 +84,14 @@ impl SqliteStore {
             notices: Arc::clone(&notices),
             new_events: new_events.clone(),
             renewals: Arc::clone(&renewals),
+            remembered: Arc::clone(&remembered),
             stop: Arc::clone(&stop),
         };
         threads.push(maintenance.start().map_err(threads_failed)?);
         Ok(Self {
             writer,
             readers: Readers::new(path.to_owned()),
-            remembered: Arc::default(),
+            remembered,
             notices,
             new_events,
             synced_events: AtomicI64::new(0),

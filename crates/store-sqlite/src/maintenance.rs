@@ -15,6 +15,7 @@ use crate::erase::{receipts, scrub};
 use crate::failure::{StoreResult, Translate};
 use crate::instance::{Instance, NOBODY};
 use crate::notices::{Notices, Owner};
+use crate::remember::RecallCache;
 use crate::renewals::Renewals;
 use crate::search::indexer::Indexer;
 use crate::takeover::{TakeoverReason, take_over};
@@ -57,6 +58,7 @@ pub(crate) struct Maintenance {
     pub(crate) notices: Arc<Notices>,
     pub(crate) new_events: watch::Sender<i64>,
     pub(crate) renewals: Arc<Renewals>,
+    pub(crate) remembered: Arc<RecallCache>,
     pub(crate) stop: Arc<AtomicBool>,
 }
 
@@ -79,7 +81,7 @@ impl Maintenance {
         let (mut seen, mut followed) = (None, None);
         let mut emptied = Instant::now();
         let mut scrubbing = None;
-        let mut indexer = Indexer::new();
+        let mut indexer = Indexer::new(Arc::clone(&self.remembered));
         let began = Instant::now();
         let mut forgettable_turns: Option<Vec<i64>> = None;
         self.sweep();

@@ -65,6 +65,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { number: 37, sql: include_str!("../migrations/0037_deliveries.sql") },
     Migration { number: MEMORY_WORDS, sql: include_str!("../migrations/0038_memory_words.sql") },
     Migration { number: 39, sql: include_str!("../migrations/0039_common_words.sql") },
+    Migration { number: 40, sql: include_str!("../migrations/0040_index_writes.sql") },
 ];
 
 /// The newest schema version that this program knows.

@@ -55,7 +55,7 @@ pub struct MemoryPage {
 pub struct MemoryVersion {
     /// Changes with its facts, and when something that was said may be recalled no more.
     pub version: i64,
-    /// Changes when more was indexed that was said under any key.
+    /// Grows when something was indexed that was said under any key.
     pub indexed: i64,
 }
 

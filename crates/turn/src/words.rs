@@ -145,13 +145,29 @@ fn put_before_text(message: &str, recalled: &str) -> Option<String> {
     if text.contains(r#""content":"#) {
         return None;
     }
-    let recalled = serde_json::to_string(recalled).ok()?;
-    let recalled = recalled.strip_suffix('"')?.strip_prefix('"')?;
-    let mut json = String::with_capacity(message.len() + recalled.len() + 4);
-    for part in [BEGIN, recalled, r"\n\n", text] {
-        json.push_str(part);
+    // Room for the line breaks of a usual block, which become two letters each.
+    let mut json = String::with_capacity(message.len() + recalled.len() + 64);
+    json.push_str(BEGIN);
+    for line in recalled.split('\n') {
+        push_escaped(&mut json, line)?;
+        json.push_str(r"\n");
     }
+    json.push_str(r"\n");
+    json.push_str(text);
     Some(json)
+}
+
+/// Adds a text as it stands inside a JSON string. Most lines need no change.
+fn push_escaped(json: &mut String, line: &str) -> Option<()> {
+    // Without an early end, because the compiler makes vector instructions of it.
+    let must_change = line.bytes().fold(false, |found, byte| found | (byte < b' ') | (byte == b'"') | (byte == b'\\'));
+    if !must_change {
+        json.push_str(line);
+        return Some(());
+    }
+    let escaped = serde_json::to_string(line).ok()?;
+    json.push_str(escaped.strip_suffix('"')?.strip_prefix('"')?);
+    Some(())
 }
 
 /// Whether a message is a user message.

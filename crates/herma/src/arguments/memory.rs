@@ -2,8 +2,8 @@
 
 use clap::{Args, Subcommand};
 use herma_gateway::access::DEFAULT_TENANT;
+use herma_model::SessionKey;
 use herma_model::limits::DEFAULT_PAGE;
-use herma_model::{MemoryId, SessionKey};
 use herma_wire::resource::memory_text;
 
 use super::tenant;
@@ -25,7 +25,7 @@ pub(super) const MEMORY_HELP: &str = "\
 Examples:
   herma memory list --session-key agent:main:dm:ann
   herma memory add --session-key agent:main:dm:ann 'Ann is allergic to nuts'
-  herma memory forget mem_0198f3a1c2d47e6fb1a2c3d4e5f60718";
+  herma memory forget e5f60718";
 
 const LIST_HELP: &str = "\
 Examples:
@@ -81,14 +81,14 @@ pub(crate) struct MemoryAddFlags {
 
 const FORGET_HELP: &str = "\
 Examples:
-  herma memory forget mem_0198f3a1c2d47e6fb1a2c3d4e5f60718";
+  herma memory forget e5f60718";
 
 /// Flags of `memory forget`.
 #[derive(Args)]
 pub(crate) struct MemoryForgetFlags {
     #[command(flatten)]
     pub(crate) shared: MemoryShared,
-    /// Fact, by its id
-    #[arg(value_name = "ID", value_parser = |text: &str| text.parse::<MemoryId>())]
-    pub(crate) id: MemoryId,
+    /// Fact, by its short id, its id, or as much of its id's beginning as is unique
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
 }

@@ -10,8 +10,8 @@ mod transfer;
 
 use clap::{Args, Subcommand};
 use herma_gateway::access::DEFAULT_TENANT;
+use herma_model::Alias;
 use herma_model::provenance::CompactionMode;
-use herma_model::{Alias, CompactionId};
 
 use super::tenant;
 use browse::{LIST_HELP, SEARCH_HELP, SHOW_HELP, TREE_HELP};
@@ -117,7 +117,7 @@ Failed ones and undos are rows of their own. MESSAGES are numbers of the full vi
 const UNDO_HELP: &str = "\
 Examples:
   herma sessions undo trip                         the last one that stands
-  herma sessions undo trip cmp_0190...             exactly this one
+  herma sessions undo trip 0451e1f5                exactly this one
 
 Later ones first: only the last compaction that stands can be undone. The conversation keeps its
 newest session.";
@@ -127,9 +127,9 @@ newest session.";
 pub(crate) struct UndoFlags {
     #[command(flatten)]
     pub(crate) session: SessionName,
-    /// Compaction to take back [default: the last one that stands]
+    /// Compaction to take back, by its short id or its id [default: the last one that stands]
     #[arg(value_name = "CMP_ID")]
-    pub(crate) compaction: Option<CompactionId>,
+    pub(crate) compaction: Option<String>,
     /// Model whose context window the conversation has to fit then [default: the configured one]
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,

@@ -1,7 +1,7 @@
 //! The commands of the chat.
 
 use anyhow::{Context, bail};
-use herma_gateway::{CompactionRequest, NewFork, Sessions, now};
+use herma_gateway::{CompactionRequest, GatewayError, NewFork, Sessions, now};
 use herma_model::Alias;
 use herma_store::{BranchPoint, Change, ListFilter, ListView, Pin, RewindPoint};
 use herma_telemetry::Trace;
@@ -51,6 +51,16 @@ impl Talk<'_> {
         Sessions::of(&*self.store, &self.principal)
     }
 
+    /// Says what to do about an error. It has the conversation's name or short id, as `/sessions` shows it.
+    fn explained(&self) -> impl Fn(GatewayError) -> anyhow::Error + use<> {
+        let shown = self.conversation.name().and_then(|name| Alias::parse(&name).ok());
+        let shown = shown.or_else(|| self.conversation.alias.clone());
+        move |error| match &shown {
+            Some(alias) => explained(alias)(error),
+            None => error.into(),
+        }
+    }
+
     /// The conversation that a command works on.
     fn alias(&self) -> anyhow::Result<&Alias> {
         self.conversation.alias.as_ref().context("nothing was said in this conversation yet")
@@ -84,7 +94,7 @@ impl Talk<'_> {
         let left = self.conversation.name().unwrap_or_default();
         let fork = NewFork {
             origin: ORIGIN,
-            source: source.clone(),
+            source,
             at: BranchPoint::End,
             alias: None,
             title: if text.is_empty() { None } else { Some(title(text).map_err(anyhow::Error::msg)?) },
@@ -92,7 +102,7 @@ impl Talk<'_> {
             cwd: None,
         };
         let sessions = self.sessions();
-        let row = sessions.branch(fork).await.map_err(explained(&source))?;
+        let row = sessions.branch(fork).await.map_err(self.explained())?;
         let branch = Conversation::existing(&sessions, Alias::parse(row.session.id.as_str())?, None).await?;
         self.conversation = branch;
         let name = self.conversation.name().unwrap_or_default();
@@ -114,10 +124,11 @@ impl Talk<'_> {
             cancelled: Some(cancelled),
             trace: Trace::none(),
         };
+        let explained = self.explained();
         let mut work = std::pin::pin!(self.gateway.compact(request));
         let done = loop {
             tokio::select! {
-                done = &mut work => break done.map_err(explained(&alias))?,
+                done = &mut work => break done.map_err(&explained)?,
                 _ = self.signals.next() => drop(stop.send_replace(true)),
             }
         };
@@ -141,7 +152,7 @@ impl Talk<'_> {
             number => number.parse().ok().filter(|turns| *turns > 0).context("/undo takes a number of turns")?,
         };
         let sessions = self.sessions();
-        sessions.rewind(&alias, RewindPoint::Turns(turns)).await.map_err(explained(&alias))?;
+        sessions.rewind(&alias, RewindPoint::Turns(turns)).await.map_err(self.explained())?;
         let rewound = Conversation::existing(&sessions, alias, None).await?;
         self.conversation = rewound;
         let what = if turns == 1 { "the last turn is".to_owned() } else { format!("the last {turns} turns are") };
@@ -154,11 +165,11 @@ impl Talk<'_> {
     async fn title(&mut self, text: &str) -> anyhow::Result<()> {
         let alias = self.alias()?;
         let row = if text.is_empty() {
-            self.sessions().find(alias, Pin::Head).await.map_err(explained(alias))?
+            self.sessions().find(alias, Pin::Head).await.map_err(self.explained())?
         } else {
             let title = title(text).map_err(anyhow::Error::msg)?;
             let change = Change { title: Some(Some(title)), ..Change::default() };
-            self.sessions().change(alias, change).await.map_err(explained(alias))?
+            self.sessions().change(alias, change).await.map_err(self.explained())?
         };
         match &row.title {
             Some(title) => output::note(&format!("the title is: {}", output::printable(title))),

@@ -8,7 +8,7 @@ use herma_gateway::{
 };
 use herma_model::alias::Namespace;
 use herma_model::turn::FailureCode;
-use herma_model::{CallEnd, OwnCall, Step, TurnId, Utterance};
+use herma_model::{CallEnd, Digest, OwnCall, Step, TurnId, Utterance};
 use herma_store::Pin;
 use herma_wire::chat::{self, Head, completion_id, shown_text, simple_user};
 
@@ -235,6 +235,9 @@ impl Talk<'_> {
         let mut request = TurnRequest::new(Caller { principal, session_key, origin: ORIGIN }, target, ORIGIN.source);
         request.input.messages = vec![simple_user(text)];
         request.input.indices = vec![0];
+        // If a first question failed, the same words are its next attempt. Other words begin another conversation.
+        let Digest(words) = Digest::of_fields([text.as_bytes()]);
+        request.identity.body = words;
         request.options.model.clone_from(&self.model);
         request.options.streaming = true;
         // No person can be asked at a pipe. Calls that need an approval are denied there, and the result says so.

@@ -35,13 +35,24 @@ pub(crate) fn run(common: Common, flags: &PrintFlags) -> anyhow::Result<ExitCode
         output::answer(&json!({ "problems": problems, "checks": checks }).to_string())?;
     } else {
         output::answer(&check::layout(&checks))?;
-        output::note(&match problems {
-            0 => "no problem found".to_owned(),
-            1 => "1 problem found".to_owned(),
-            many => format!("{many} problems found"),
-        });
+        let warnings = checks.iter().filter(|check| check.status == Status::Warning).count();
+        output::note(&found(problems, warnings));
     }
     Ok(if problems == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// How many problems and warnings were found, in words.
+fn found(problems: usize, warnings: usize) -> String {
+    let problems = match problems {
+        0 => "no problem found".to_owned(),
+        1 => "1 problem found".to_owned(),
+        many => format!("{many} problems found"),
+    };
+    match warnings {
+        0 => problems,
+        1 => format!("{problems}, and 1 warning"),
+        many => format!("{problems}, and {many} warnings"),
+    }
 }
 
 /// One check for each mistake of the configuration.
@@ -75,4 +86,21 @@ fn configuration(loaded: &Loaded) -> Vec<Check> {
     checks.extend(loaded.notices.iter().map(|notice| Check::warning(NAME, notice)));
     checks.extend(logging::filter(&telemetry.log).err().map(|error| Check::problem(NAME, error.to_string())));
     checks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_counts_problems_and_warnings() {
+        for (problems, warnings, line) in [
+            (0, 0, "no problem found"),
+            (0, 1, "no problem found, and 1 warning"),
+            (1, 0, "1 problem found"),
+            (2, 3, "2 problems found, and 3 warnings"),
+        ] {
+            assert_eq!(found(problems, warnings), line);
+        }
+    }
 }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::arguments::{Common, PrintFlags};
 use crate::table::Table;
 use crate::terminal::Stream;
-use crate::{logging, output, setup, table};
+use crate::{logging, output, setup, short_id, table};
 
 /// Lists the keys of all tenants, oldest first.
 pub(crate) fn run(common: Common, flags: &PrintFlags) -> anyhow::Result<ExitCode> {
@@ -56,7 +56,7 @@ pub(super) fn as_table(keys: &[ApiKeyRow]) -> String {
 
 fn row(key: &ApiKeyRow) -> [String; 8] {
     [
-        key.id.to_string(),
+        short_id::of(key.id),
         key.tenant_name.to_string(),
         key.hint.clone(),
         key.session_keys.to_stored().unwrap_or_else(|| "all".to_owned()),

@@ -1,16 +1,15 @@
-//! `herma keys revoke`: revokes a key, named by its id or a unique beginning of it.
+//! `herma keys revoke`: revokes a key, named by its short id, its id, or a unique beginning of it.
 
 use std::process::ExitCode;
 
 use anyhow::bail;
 use herma_config::Overrides;
 use herma_gateway::now;
-use herma_model::ApiKeyId;
 use herma_store::ApiKeyRow;
 
 use super::list::as_table;
 use crate::arguments::{Common, RevokeFlags};
-use crate::{logging, output, setup};
+use crate::{logging, output, setup, short_id};
 
 /// Revokes a key. A key that was revoked before is not an error.
 pub(crate) fn run(common: Common, flags: &RevokeFlags) -> anyhow::Result<ExitCode> {
@@ -34,14 +33,10 @@ pub(crate) fn run(common: Common, flags: &RevokeFlags) -> anyhow::Result<ExitCod
 }
 
 fn find<'a>(keys: &'a [ApiKeyRow], asked: &str) -> anyhow::Result<&'a ApiKeyRow> {
-    let digits = asked.strip_prefix(ApiKeyId::PREFIX).unwrap_or(asked).to_ascii_lowercase();
-    if digits.is_empty() {
-        bail!("name a key by its id; `herma keys list` shows them");
-    }
-    let found: Vec<_> = keys.iter().filter(|key| key.id.uuid().simple().to_string().starts_with(&digits)).collect();
+    let found: Vec<_> = keys.iter().filter(|key| short_id::names(asked, key.id)).collect();
     match *found.as_slice() {
         [key] => Ok(key),
-        [] => bail!("no key's id begins with {asked}; `herma keys list` shows them"),
+        [] => bail!("no key is known by {asked:?}; `herma keys list` shows them"),
         _ => {
             let candidates: Vec<_> = found.into_iter().cloned().collect();
             bail!("{asked} is not enough to tell these keys apart, nothing was revoked:\n{}", as_table(&candidates));

@@ -12,8 +12,8 @@ pub(super) enum Block {
         mark: usize,
         /// What is shown in place of the mark.
         shown: String,
-        /// The columns that further lines of the terminal are indented by.
-        indent: usize,
+        /// What further lines of the terminal begin with.
+        further: String,
     },
     /// A heading.
     Heading,
@@ -112,8 +112,8 @@ fn listed(line: &str) -> Option<Block> {
     };
     text[mark..].starts_with(' ').then(|| {
         let shown = format!("{}{shown} ", " ".repeat(lead));
-        let indent = shown.chars().count();
-        Block::Text { mark: lead + mark + 1, shown, indent }
+        let further = " ".repeat(shown.chars().count());
+        Block::Text { mark: lead + mark + 1, shown, further }
     })
 }
 
@@ -121,11 +121,11 @@ fn quoted(line: &str) -> Option<Block> {
     let text = line.trim_start();
     let rest = text.strip_prefix('>')?;
     let mark = line.len() - rest.strip_prefix(' ').unwrap_or(rest).len();
-    Some(Block::Text { mark, shown: "│ ".to_owned(), indent: 2 })
+    Some(Block::Text { mark, shown: "│ ".to_owned(), further: "│ ".to_owned() })
 }
 
 /// Words without a mark. Their indentation stays.
 fn plain(line: &str) -> Block {
     let mark = line.len() - line.trim_start_matches(' ').len();
-    Block::Text { mark, shown: " ".repeat(mark), indent: mark }
+    Block::Text { mark, shown: " ".repeat(mark), further: " ".repeat(mark) }
 }

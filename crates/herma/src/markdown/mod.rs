@@ -129,9 +129,9 @@ impl Markdown {
     /// Begins a line of a known kind: its mark is shown, and does not stay in what is pending.
     fn begin(&mut self, block: Block) {
         self.before = None;
-        if let Block::Text { mark, shown, indent } = &block {
+        if let Block::Text { mark, shown, further } = &block {
             self.pending.drain(..*mark);
-            self.wrap.begin_line(shown, *indent);
+            self.wrap.begin_line(shown, further);
         } else if block == Block::Heading {
             self.pending = self.pending.trim_start().trim_start_matches('#').trim().trim_end_matches('#').to_owned();
         }

@@ -38,6 +38,7 @@ fn marks_become_styles() {
 fn lists_and_quotations_are_indented() {
     let text = "- one two three four five six seven\n  * deeper\n12. twelve\n> said";
     assert_eq!(styled(text), "• one two three four five six\n  seven\n  • deeper\n12. twelve\n│ said");
+    assert_eq!(styled("> one two three four five six seven\nnext"), "│ one two three four five six\n│ seven\nnext");
 }
 
 #[test]

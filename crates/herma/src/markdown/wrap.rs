@@ -12,8 +12,8 @@ pub(super) struct Wrap {
     out: String,
     /// The column of the cursor.
     column: usize,
-    /// How far further lines of this paragraph are indented.
-    indent: usize,
+    /// What further lines of this paragraph begin with: letters of one column.
+    further: String,
     /// Spaces before the next word. They are dropped if that word begins a line.
     spaces: usize,
     /// The word that is not complete: pieces of it with their styles, and its columns.
@@ -24,7 +24,7 @@ pub(super) struct Wrap {
 impl Wrap {
     pub(super) fn new(width: usize, is_styled: bool) -> Self {
         let (out, word) = (String::new(), Vec::new());
-        Self { width, is_styled, out, column: 0, indent: 0, spaces: 0, word, word_columns: 0 }
+        Self { width, is_styled, out, column: 0, further: String::new(), spaces: 0, word, word_columns: 0 }
     }
 
     pub(super) fn set_width(&mut self, width: usize) {
@@ -36,12 +36,12 @@ impl Wrap {
         std::mem::take(&mut self.out)
     }
 
-    /// Begins a line with its mark.
-    pub(super) fn begin_line(&mut self, mark: &str, indent: usize) {
+    /// Begins a line with its mark. `further` is what its further lines begin with.
+    pub(super) fn begin_line(&mut self, mark: &str, further: &str) {
         self.out.push_str(mark);
         self.column = columns(mark);
         // A narrow terminal has no room for deep indentation.
-        self.indent = indent.min(self.width / 3);
+        self.further = further.chars().take(self.width / 3).collect();
     }
 
     /// Adds text of the line.
@@ -77,7 +77,8 @@ impl Wrap {
     pub(super) fn line_break(&mut self) {
         self.end_word();
         self.out.push('\n');
-        (self.column, self.indent, self.spaces) = (0, 0, 0);
+        self.further.clear();
+        (self.column, self.spaces) = (0, 0);
     }
 
     /// Shows the word that was kept back.
@@ -88,7 +89,7 @@ impl Wrap {
         let word = std::mem::take(&mut self.word);
         let taken = std::mem::take(&mut self.word_columns);
         let spaces = std::mem::take(&mut self.spaces);
-        if self.column > self.indent && self.column + spaces + taken > self.width {
+        if self.column > columns(&self.further) && self.column + spaces + taken > self.width {
             self.next_line();
         } else {
             self.out.push_str(&" ".repeat(spaces));
@@ -112,8 +113,8 @@ impl Wrap {
 
     fn next_line(&mut self) {
         self.out.push('\n');
-        self.out.push_str(&" ".repeat(self.indent));
-        self.column = self.indent;
+        self.out.push_str(&self.further);
+        self.column = columns(&self.further);
     }
 
     fn add(&mut self, letter: &str, width: usize, style: Style) {

@@ -8,7 +8,7 @@ use herma_wire::resource::MemoryRow;
 use crate::arguments::MemoryListFlags;
 use crate::table::Table;
 use crate::terminal::Stream;
-use crate::{excerpt, output, table};
+use crate::{excerpt, output, short_id, table};
 
 /// The most characters of a text and of a session key.
 const TEXT: usize = 60;
@@ -32,7 +32,7 @@ pub(super) async fn print(memories: &Memories<'_>, flags: &MemoryListFlags) -> a
             output::answer(&serde_json::to_string(&MemoryRow(memory))?)?;
         }
     } else if !rows.is_empty() {
-        output::answer(&as_table(&rows, now()))?;
+        output::answer(&as_table(&rows, now(), Stream::Stdout))?;
     }
     if rows.is_empty() {
         output::note("no fact is remembered; add one with `herma memory add`");
@@ -42,7 +42,8 @@ pub(super) async fn print(memories: &Memories<'_>, flags: &MemoryListFlags) -> a
     Ok(())
 }
 
-fn as_table(memories: &[Memory], now: Timestamp) -> String {
+/// The facts as a table.
+pub(super) fn as_table(memories: &[Memory], now: Timestamp, stream: Stream) -> String {
     let rows: Vec<_> = memories.iter().map(|memory| cells(memory, now)).collect();
     Table::new(["ID", "SESSION KEY", "TEXT", "SOURCE", "AGE"])
         .cutting("SESSION KEY")
@@ -50,12 +51,12 @@ fn as_table(memories: &[Memory], now: Timestamp) -> String {
         .sparing("SOURCE")
         .sparing("AGE")
         .sparing("SESSION KEY")
-        .layout(&rows, Stream::Stdout)
+        .layout(&rows, stream)
 }
 
 fn cells(memory: &Memory, now: Timestamp) -> [String; 5] {
     [
-        memory.id.to_string(),
+        short_id::of(memory.id),
         excerpt::line(memory.session_key.as_str(), KEY),
         excerpt::line(&memory.text, TEXT),
         memory.source.as_str().to_owned(),

@@ -9,7 +9,7 @@ use herma_wire::resource::CompactionRow;
 use crate::arguments::SessionName;
 use crate::table::Table;
 use crate::terminal::Stream;
-use crate::{next_command, output, table};
+use crate::{next_command, output, short_id, table};
 
 /// Prints compactions and undos, newest first.
 pub(super) async fn print(sessions: &Sessions<'_>, alias: &Alias, session: &SessionName) -> anyhow::Result<()> {
@@ -63,7 +63,7 @@ fn row(record: &Compaction) -> [String; 9] {
         }
     };
     [
-        record.id.to_string(),
+        short_id::of(record.id),
         table::minute(record.created_at),
         record.action.as_str().to_owned(),
         record.mode.as_str().to_owned(),

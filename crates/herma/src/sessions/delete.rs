@@ -16,7 +16,9 @@ pub(super) async fn delete(store: &dyn Store, operator: &Principal, flags: &Dele
     let sessions = &Sessions::of(store, operator);
     let alias = if flags.yes { flags.session.id.clone() } else { confirmed(sessions, flags).await? };
     match sessions.delete(&alias, flags.children, flags.memories).await {
-        Ok(deleted) => receipt::print(store, operator, deleted, alias.as_str(), flags.session.shared.json).await,
+        Ok(deleted) => {
+            receipt::print(store, operator, deleted, flags.session.id.as_str(), flags.session.shared.json).await
+        }
         Err(GatewayError::NotFound(_)) if flags.yes => {
             let context = "with --yes it has to be named whole, not by a short id or a beginning";
             Err(explain::unknown(&alias).context(context))

@@ -9,6 +9,7 @@ use herma_model::{Alias, ConversationId};
 use herma_store::{Archived, ConversationRow, ListFilter, ListView, Pin};
 
 use super::{explain, list};
+use crate::short_id;
 use crate::terminal::Stream;
 
 /// The most sessions that are searched. Beyond them, a unique match could not be guaranteed.
@@ -16,20 +17,9 @@ const MAX_SCANNED: usize = 20_000;
 /// The most candidates that are printed.
 const MAX_SHOWN: usize = 10;
 
-/// How many digits a short id has. They are the last digits of a conversation's id, because the first ones are its
-/// time.
-const SHORT_DIGITS: usize = 8;
-
 /// The short id of a conversation.
 pub(crate) fn short_id(id: ConversationId) -> String {
-    let id = id.to_string();
-    id[id.len() - SHORT_DIGITS..].to_owned()
-}
-
-/// Whether this can be a short id.
-fn is_short_id(typed: &Alias) -> bool {
-    typed.as_str().len() == SHORT_DIGITS
-        && typed.as_str().bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+    short_id::of(id)
 }
 
 /// The typed name if it leads to a conversation, else the only id that begins with it or has it as its short id.
@@ -44,7 +34,7 @@ pub(crate) async fn complete(sessions: &Sessions<'_>, typed: &Alias) -> anyhow::
 /// The conversation that a short id or the beginning of an id of Herma's own form leads to. `None` if there is none, or
 /// if this is neither: then a new conversation may be named so. Several are an error.
 pub(crate) async fn find_own(sessions: &Sessions<'_>, typed: &Alias) -> anyhow::Result<Option<Alias>> {
-    let is_short = is_short_id(typed);
+    let is_short = short_id::is_one(typed.as_str());
     if !is_short && !["sess_", "conv_"].iter().any(|prefix| typed.as_str().starts_with(prefix)) {
         return Ok(None);
     }
@@ -57,7 +47,7 @@ pub(crate) async fn find_own(sessions: &Sessions<'_>, typed: &Alias) -> anyhow::
 
 /// Sessions whose own id or conversation id begins with `typed`, or whose conversation has it as its short id.
 async fn candidates(sessions: &Sessions<'_>, typed: &Alias) -> anyhow::Result<Vec<ConversationRow>> {
-    let is_short = is_short_id(typed);
+    let is_short = short_id::is_one(typed.as_str());
     let fits = |row: &ConversationRow| {
         row.session.id.as_str().starts_with(typed.as_str())
             || row.facts.id.to_string().starts_with(typed.as_str())

@@ -14,7 +14,7 @@ use herma_store::{ConversationRow, Store};
 use super::explain::explained;
 use super::id_prefix;
 use crate::arguments::{Common, SessionName};
-use crate::{logging, output, setup};
+use crate::{logging, output, setup, short_id};
 
 /// How long turns and writes get to finish.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
@@ -102,7 +102,8 @@ pub(super) fn print_change(session: &SessionName, row: &ConversationRow, state: 
     if session.shared.json {
         return print_row(row);
     }
-    output::note(&format!("{} {state}", row.session.id));
+    let name = row.facts.name().map_or_else(|| short_id::of(row.facts.id), output::printable);
+    output::note(&format!("{name} {state}"));
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use anyhow::anyhow;
+use anyhow::{anyhow, bail};
 use herma_config::{Config, Overrides};
 use herma_gateway::{GatewayError, Sessions, UndoRequest};
 use herma_model::compaction::CompactionOutcome;
@@ -11,7 +11,7 @@ use herma_store::Compacted;
 
 use super::{compact, compactions, explain, id_prefix, local_store};
 use crate::arguments::{Common, SessionName, UndoFlags};
-use crate::{logging, output, setup};
+use crate::{logging, next_command, output, setup, short_id};
 
 /// Undoes a compaction.
 pub(crate) fn run(common: Common, flags: UndoFlags) -> anyhow::Result<ExitCode> {
@@ -25,8 +25,8 @@ async fn undo(config: Config, mut flags: UndoFlags) -> anyhow::Result<ExitCode> 
     let compaction = {
         let sessions = Sessions::of(&*store, &principal);
         flags.session.id = id_prefix::complete(&sessions, &flags.session.id).await?;
-        match flags.compaction {
-            Some(compaction) => compaction,
+        match &flags.compaction {
+            Some(typed) => named(&sessions, &flags.session.id, typed).await?,
             None => last_standing(&sessions, &flags.session.id).await?,
         }
     };
@@ -37,13 +37,30 @@ async fn undo(config: Config, mut flags: UndoFlags) -> anyhow::Result<ExitCode> 
     let outcome = gateway.undo_compaction(&request).await;
     local_store::leave(&gateway).await;
     let undone = outcome.map_err(|error| match error {
-        GatewayError::NotFound(_) => {
-            anyhow!("{0} has no compaction {compaction}; `herma sessions compactions {0}` lists them", session.id)
-        }
+        GatewayError::NotFound(_) => no_such(&session.id, &compaction.to_string()),
         error => explain::explained(&session.id)(error),
     })?;
     print(session, compaction, &undone)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The only compaction of the conversation that is named so.
+async fn named(sessions: &Sessions<'_>, alias: &Alias, typed: &str) -> anyhow::Result<CompactionId> {
+    if let Ok(id) = typed.parse() {
+        return Ok(id);
+    }
+    let ledger = compactions::ledger(sessions, alias).await.map_err(explain::explained(alias))?;
+    let mut found = ledger.iter().map(|record| record.id).filter(|id| short_id::names(typed, id));
+    match (found.next(), found.next()) {
+        (Some(id), None) => Ok(id),
+        (None, _) => Err(no_such(alias, typed)),
+        (Some(_), Some(_)) => bail!("{typed} is not enough to tell compactions of {alias} apart, nothing was done"),
+    }
+}
+
+fn no_such(alias: &Alias, compaction: &str) -> anyhow::Error {
+    let list = next_command::of(&["sessions", "compactions", alias.as_str()]);
+    anyhow!("{alias} has no compaction {compaction}; to list them: {list}")
 }
 
 /// The last compaction that was made and not undone. Only this one can be undone.

@@ -56,6 +56,22 @@ fn json_is_the_chat_completion_object_of_http() {
 }
 
 #[test]
+fn another_question_after_a_failed_one_is_a_conversation_of_its_own_and_the_same_one_tries_again() {
+    let terminal = Terminal::new();
+    let failing = || {
+        let mut command = terminal.command(&["chat", "first"]);
+        command.env("HERMA_UPSTREAM", "http://127.0.0.1:9/v1").env("HERMA_MODEL", "scripted");
+        command.output().unwrap().status.code()
+    };
+    assert_eq!(failing(), Some(1));
+    let other = terminal.run(&["chat", "second"]);
+    assert!(other.answer().starts_with("You said: second (message 1"), "{}", other.stdout);
+    let again = terminal.run(&["chat", "first"]);
+    assert!(again.answer().starts_with("You said: first (message 1"), "{}", again.stdout);
+    assert_eq!(terminal.sessions("list --all --json").answer().lines().count(), 2);
+}
+
+#[test]
 fn what_it_says_to_type_next_can_be_pasted_back() {
     let terminal = Terminal::new();
     let first = terminal.run(&["chat", "my name is Ada"]);

@@ -1,5 +1,7 @@
 //! `herma chat` at a terminal: typing, keys, pastes, commands, and what the screen shows.
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use herma_testkit::upstream::Pace;
 use herma_testkit::{Completion, Gate, Reply, ScriptedUpstream};
 
@@ -163,6 +165,30 @@ async fn ctrl_c_cancels_the_answer_and_not_the_chat() {
     assert_eq!(messages(&upstream).len(), 3, "what was streamed of the cancelled answer is kept");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_asked_after_a_cancelled_first_question_and_new_is_not_that_question() {
+    let upstream = ScriptedUpstream::start().await;
+    upstream.push(Reply::hang_after(1));
+    let terminal = Terminal::new();
+    let mut command = terminal.command(&["chat"]);
+    command.env("HERMA_UPSTREAM", upstream.base_url()).env("HERMA_MODEL", "scripted");
+    tokio::task::block_in_place(|| {
+        let mut chat = begin(&command);
+        chat.types("one");
+        chat.types(ENTER);
+        chat.until("chunk1");
+        chat.types(CTRL_C);
+        answered(&mut chat, "(cancelled)");
+        chat.types("/new");
+        chat.types(ENTER);
+        answered(&mut chat, "a new conversation");
+        chat.types("two");
+        chat.types(ENTER);
+        answered(&mut chat, "reply to: two");
+    });
+    assert_eq!(messages(&upstream), ["two"]);
+}
+
 #[test]
 fn ctrl_c_twice_at_the_prompt_ends_and_gives_the_terminal_back() {
     let terminal = Terminal::new();
@@ -235,7 +261,8 @@ fn commands_list_switch_branch_undo_and_title() {
     answered(&mut chat, "you: and salt");
     chat.types("/copy");
     chat.types(ENTER);
-    chat.until("\u{1b}]52;c;");
+    let last = "You said: and salt (message 2 of this conversation; I am Herma's offline model.)";
+    chat.until(&format!("\u{1b}]52;c;{}\u{7}", BASE64_STANDARD.encode(last)));
     answered(&mut chat, "clipboard");
     chat.types("/exit");
     chat.types(ENTER);
@@ -299,6 +326,20 @@ fn a_tree_fits_into_terminals_of_every_width_and_marks_what_is_live() {
     }
 }
 
+#[test]
+fn a_deletion_asks_first_and_names_what_was_typed() {
+    let terminal = Terminal::new();
+    terminal.run(&["chat", "--session", "gone", "hello"]).answer();
+    for (answer, said, code) in [("n", "nothing was deleted", 1), ("y", "gone is deleted: 1 conversation", 0)] {
+        let mut delete = TypedCommand::start(&terminal.command(&["sessions", "rm", "gone"]));
+        delete.shows(|screen| screen.contains("delete gone (hello) with its 2 messages, for good? [y/N]"));
+        delete.types(answer);
+        delete.types(ENTER);
+        delete.shows(|screen| screen.contains(said));
+        assert_eq!(delete.code(), Some(code));
+    }
+}
+
 /// The lines that a command prints in a terminal of this width.
 fn printed(terminal: &Terminal, arguments: &[&str], columns: u16) -> Vec<String> {
     let mut command = TypedCommand::start_in(&terminal.command(arguments), 60, columns);
@@ -324,6 +365,15 @@ fn facts_and_hits_fit_into_narrow_terminals_and_ids_stay_whole() {
         assert!(title.starts_with("title          北海道") && title.contains("               "), "{shown:#?}");
         let hits = printed(&terminal, &["sessions", "search", "電車"], columns);
         assert_eq!(hits.len(), 2, "a heading and a hit\n{hits:#?}");
+    }
+    terminal.run(&["memory", "add", "--session-key", "agent:main:webui:dm:user-42", "Ann likes trams"]).answer();
+    terminal.run(&["keys", "create", "--tenant", "web-shop", "--session-keys", "agent:*"]).answer();
+    for (arguments, wanted) in
+        [(["memory", "list"], ["SESSION KEY", "Ann likes"]), (["keys", "list"], ["TENANT", "web-shop"])]
+    {
+        let listed = printed(&terminal, &arguments, 40).join("\n");
+        assert_eq!(listed.lines().count(), 2, "a heading and a row\n{listed}");
+        assert!(wanted.iter().all(|wanted| listed.contains(wanted)), "{listed}");
     }
     let doctor = printed(&terminal, &["doctor"], 40);
     assert!(doctor.iter().any(|line| line.ends_with("  configuration")), "what was found stands below\n{doctor:#?}");

@@ -24,7 +24,17 @@ fn facts_are_added_listed_and_forgotten() {
     let again = terminal.run(&["memory", "forget", &id]);
     assert!(again.code == 1 && again.stderr.contains("no memory is known by this id"), "{}", again.stderr);
     let rest = terminal.run(&["memory", "list"]);
+    let short = rest.stdout.lines().nth(1).unwrap().split(' ').next().unwrap().to_owned();
+    assert_eq!(short.len(), 8, "{}", rest.stdout);
     assert!(rest.stdout.contains("Bob plays chess") && !rest.stdout.contains("nuts"), "{}", rest.stdout);
+    add("bob", "Bob is tall").answer();
+    let unclear = terminal.run(&["memory", "forget", &id[4..7]]);
+    assert!(unclear.code == 1 && unclear.stderr.contains("nothing was forgotten:\nID"), "{}", unclear.stderr);
+    let unknown = terminal.run(&["memory", "forget", "nuts"]);
+    assert!(unknown.code == 1 && unknown.stderr.contains("no fact is known by \"nuts\""), "{}", unknown.stderr);
+    assert_eq!(terminal.run(&["memory", "forget", &short]).code, 0);
+    let last = terminal.run(&["memory", "list"]);
+    assert!(last.stdout.contains("Bob is tall") && last.stdout.lines().count() == 2, "{}", last.stdout);
 }
 
 #[tokio::test]

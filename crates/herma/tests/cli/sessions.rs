@@ -74,7 +74,9 @@ fn a_conversation_is_compacted_listed_and_restored() {
     let columns: Vec<&str> = table.answer().lines().next().unwrap().split_whitespace().collect();
     assert_eq!(columns, ["ID", "WHEN", "ACTION", "MODE", "TRIGGER", "OUTCOME", "MESSAGES", "TOKENS", "MODEL"]);
 
-    let undone = terminal.sessions(&format!("undo trip {id}"));
+    let short = table.answer().lines().nth(1).and_then(|row| row.split(' ').next()).unwrap();
+    assert_eq!(short, &id[id.len() - 8..]);
+    let undone = terminal.sessions(&format!("undo trip {short}"));
     assert!(undone.answer().contains(&format!("{id} is undone")), "{}", undone.stdout);
     let again = terminal.sessions(&format!("undo trip {id}"));
     assert_eq!(again.code, 1);
@@ -108,7 +110,7 @@ fn json_says_where_the_head_is() {
     exit 1
     --- stdout
     --- stderr
-    error: trip has no compaction cmp_<1>; `herma sessions compactions trip` lists them
+    error: trip has no compaction cmp_<1>; to list them: herma sessions compactions trip --data DATA
     ");
 }
 

@@ -513,8 +513,16 @@ impl Store for SqliteStore {
         let mut next = batch(None).await?;
         while let Some(current) = next.filter(|batch| batch.is_of(newest)) {
             let next_from = current.next_from();
-            let written =
-                self.write_undurably(move |connection| search::write(connection, &current, owner, maintenance::now()));
+            let written = async {
+                let write = move |connection: &Connection| {
+                    let number = search::write(connection, &current, owner, maintenance::now())?;
+                    Ok(number.map(|number| current.written(number)))
+                };
+                let written = self.write_undurably(write).await?;
+                let is_written = written.is_some();
+                written.into_iter().for_each(|written| self.remembered.feed(written));
+                Ok::<_, StoreError>(is_written)
+            };
             // While one batch is written, the next one is read and split into terms.
             next = match next_from {
                 Some(from) => {

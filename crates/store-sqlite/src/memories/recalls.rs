@@ -19,7 +19,9 @@ pub(crate) const DERIVED: &str = "derived";
 /// Writes what memory did for a turn. An earlier attempt's row is replaced.
 pub(crate) fn write(connection: &Connection, lease: Lease, recall: &Recall, now: Timestamp) -> StoreResult<()> {
     let sources = recall.block.as_ref().map(|_| sources(recall));
-    if !recall.recorded && was_recorded(connection, lease)? {
+    // A first attempt that is recorded has said nothing else before.
+    let may_differ = !recall.recorded || lease.attempt > 1;
+    if may_differ && was_recorded(connection, lease)?.is_some_and(|recorded| recorded != recall.recorded) {
         versions::raise(connection, lease.conversation)?;
     }
     connection
@@ -53,11 +55,11 @@ pub(crate) fn write_restored(connection: &Connection, conversation: i64, turn: i
         .translated()
 }
 
-/// Whether what an earlier attempt of the turn said may be recalled.
-fn was_recorded(connection: &Connection, lease: Lease) -> StoreResult<bool> {
+/// Whether what an earlier attempt of the turn said may be recalled. `None` if none has said so.
+fn was_recorded(connection: &Connection, lease: Lease) -> StoreResult<Option<bool>> {
     connection
-        .prepare_cached("SELECT 1 FROM recalls WHERE turn_pk = ?1 AND recorded = 1")
-        .and_then(|mut select| select.exists([lease.turn]))
+        .prepare_cached("SELECT recorded FROM recalls WHERE turn_pk = ?1")
+        .and_then(|mut select| select.query_row([lease.turn], |row| row.get(0)).optional())
         .translated()
 }
 

@@ -11,7 +11,7 @@ pub(crate) fn of(connection: &Connection, tenant: TenantId, session_key: &Sessio
     connection
         .prepare_cached(
             "SELECT coalesce((SELECT version FROM memory_versions WHERE tenant_pk = ?1 AND session_key = ?2),
-             (SELECT floor FROM memory_state)), (SELECT through FROM search_state)",
+             (SELECT floor FROM memory_state)), (SELECT writes FROM search_state)",
         )
         .and_then(|mut select| {
             select.query_row(params![tenant.0, session_key.as_str()], |row| {

@@ -1,8 +1,8 @@
 //! What is known about session keys, in memory, so that most recalls read nothing.
 //!
 //! The admission of a turn reads the version of its key. What is known at that version is good: a fact that was changed
-//! and a message that was deleted have raised it. More that was said does not raise it, so lists of messages are read
-//! again when the index has grown.
+//! and a message that was deleted have raised it. More that was said does not raise it. What this process indexes is
+//! added to the lists of messages ([`super::feed`]), and after writes of other processes they are read again.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -13,18 +13,22 @@ use herma_model::{SessionKey, TenantId};
 use herma_store::{MemoryQuery, MemoryVersion, Remembered, StoreError};
 use rusqlite::Connection;
 
+use super::feed::Written;
 use super::known::Known;
 use super::lookups::{Lookups, NotFound};
 use super::rank;
+use super::said::{Fed, Moment};
 use crate::failure::StoreResult;
 use crate::memories::versions;
 
 /// Most bytes of all keys together.
 const MOST: usize = 16 * 1024 * 1024;
-/// Most bytes of one key. If it has more, only what the last recall needed is kept.
-const MOST_OF_KEY: usize = 4 * 1024 * 1024;
+/// Most bytes of one key. If it has more, the words that were used least recently are dropped.
+const MOST_OF_KEY: usize = 12 * 1024 * 1024;
+/// How much of that is kept then, so that it does not happen soon again.
+const KEPT_OF_KEY: usize = MOST_OF_KEY / 4 * 3;
 
-type Scope = (TenantId, SessionKey);
+pub(super) type Scope = (TenantId, SessionKey);
 
 /// What is known about session keys.
 #[derive(Default)]
@@ -33,14 +37,17 @@ pub(crate) struct RecallCache {
 }
 
 #[derive(Default)]
-struct Entries {
-    all: HashMap<Scope, Entry>,
+pub(super) struct Entries {
+    pub(super) all: HashMap<Scope, Entry>,
     bytes: usize,
     clock: u64,
+    /// `None` until this process writes the index.
+    pub(super) fed: Option<Fed>,
 }
 
-struct Entry {
-    known: Known,
+pub(super) struct Entry {
+    pub(super) known: Known,
+    /// About its size. It is counted when it seems to be too large.
     bytes: usize,
     used: u64,
 }
@@ -51,20 +58,28 @@ impl RecallCache {
         let now = Instant::now();
         let mut entries = self.lock();
         entries.clock += 1;
-        let used = entries.clock;
+        let (used, fed) = (entries.clock, entries.fed);
         let entry = entries.all.get_mut(&scope(query)).ok_or(None)?;
         entry.used = used;
-        let as_of = query.as_of.filter(|as_of| as_of.version == entry.known.version);
-        let Some(indexed) = as_of.map(|as_of| as_of.indexed) else {
-            return Err(Some(Box::new(entry.known.needed_for(query, now))));
-        };
-        if must_read_again(&mut entry.known, query, indexed, now) {
-            return Err(Some(Box::new(entry.known.needed_for(query, now))));
+        let known = &mut entry.known;
+        let moment = query
+            .as_of
+            .filter(|as_of| as_of.version == known.version)
+            .map(|MemoryVersion { indexed, .. }| Moment { fed, indexed, now });
+        let Some(moment) = moment else { return Err(Some(Box::new(known.needed_for(query, None)))) };
+        if known.must_read_again(query, moment, used) {
+            return Err(Some(Box::new(known.needed_for(query, Some(moment)))));
         }
-        let mut lookups = Lookups { known: &mut entry.known, connection: None, query, indexed };
+        let mut lookups = Lookups { known, connection: None, query, indexed: moment.indexed };
         match rank::remember(&mut lookups, query) {
-            Ok(remembered) => Ok(remembered),
-            Err(NotFound::Unknown | NotFound::Failed(_)) => Err(Some(Box::new(entry.known.needed_for(query, now)))),
+            Ok(remembered) => {
+                let grown = std::mem::take(&mut known.grown);
+                if grown > 0 {
+                    entries.grow(&scope(query), grown);
+                }
+                Ok(remembered)
+            }
+            Err(NotFound::Unknown | NotFound::Failed(_)) => Err(Some(Box::new(known.needed_for(query, Some(moment))))),
         }
     }
 
@@ -83,40 +98,15 @@ impl RecallCache {
             NotFound::Failed(error) => error,
             NotFound::Unknown => StoreError::Failed("a recall had no connection".to_owned()),
         })?;
-        known.recorded = HashMap::new();
-        self.put(scope(query), *known);
+        known.said = HashMap::new();
+        self.lock().keep(scope(query), *known);
         Ok(remembered)
     }
 
-    fn put(&self, scope: Scope, known: Known) {
-        let mut entries = self.lock();
-        entries.clock += 1;
-        let used = entries.clock;
-        let before = entries.all.remove(&scope);
-        let length = scope.1.as_str().len();
-        let alone = |known: Known| (known.bytes() + length, known);
-        let (bytes, known) = match before {
-            Some(Entry { known: mut before, bytes, .. }) => {
-                entries.bytes -= bytes;
-                // Versions of a key only grow.
-                match before.version.cmp(&known.version) {
-                    Ordering::Less => alone(known),
-                    Ordering::Greater => (bytes, before),
-                    Ordering::Equal if bytes > MOST_OF_KEY => alone(known),
-                    Ordering::Equal => (bytes + before.extend(known), before),
-                }
-            }
-            None => alone(known),
-        };
-        // A few very long messages are not worth their place.
-        if bytes > 2 * MOST_OF_KEY {
-            return;
-        }
-        entries.bytes += bytes;
-        entries.all.insert(scope, Entry { known, bytes, used });
-        if entries.bytes > MOST {
-            entries.shrink();
-        }
+    /// Adds what this process has indexed to what is known. Everything of one write is added at once, so that a list
+    /// that is read meanwhile is known to have all of it or nothing.
+    pub(crate) fn feed(&self, written: Written) {
+        self.lock().feed(written, Instant::now());
     }
 
     fn lock(&self) -> MutexGuard<'_, Entries> {
@@ -125,6 +115,47 @@ impl RecallCache {
 }
 
 impl Entries {
+    /// Keeps what a recall has read.
+    pub(super) fn keep(&mut self, scope: Scope, mut known: Known) {
+        self.clock += 1;
+        let (used, fed) = (self.clock, self.fed);
+        known.words.values_mut().for_each(|word| word.used = used);
+        let mut grown = std::mem::take(&mut known.grown);
+        let nothing = || Entry { known: Known::nothing(known.version), bytes: 0, used };
+        let entry = self.all.entry(scope.clone()).or_insert_with(nothing);
+        entry.used = used;
+        // Versions of a key only grow.
+        let dropped = match entry.known.version.cmp(&known.version) {
+            Ordering::Greater => return,
+            Ordering::Equal => 0,
+            Ordering::Less => std::mem::replace(entry, nothing()).bytes,
+        };
+        if entry.bytes == 0 {
+            grown += size_of::<Entry>() + scope.1.as_str().len();
+        }
+        entry.known.extend(known, fed);
+        self.bytes = self.bytes.saturating_sub(dropped);
+        self.grow(&scope, grown);
+    }
+
+    /// Notes that what is known of a key has grown, and drops something if it is too much.
+    pub(super) fn grow(&mut self, scope: &Scope, bytes: usize) {
+        let Some(entry) = self.all.get_mut(scope) else { return };
+        let before = entry.bytes;
+        entry.bytes += bytes;
+        if entry.bytes > MOST_OF_KEY {
+            entry.bytes = entry.known.bytes();
+            if entry.bytes > KEPT_OF_KEY {
+                entry.known.shrink(KEPT_OF_KEY);
+                entry.bytes = entry.known.bytes();
+            }
+        }
+        self.bytes = (self.bytes + entry.bytes).saturating_sub(before);
+        if self.bytes > MOST {
+            self.shrink();
+        }
+    }
+
     /// Drops the half of the keys that was used least recently.
     fn shrink(&mut self) {
         let mut used: Vec<u64> = self.all.values().map(|entry| entry.used).collect();
@@ -138,14 +169,4 @@ impl Entries {
 
 fn scope(query: &MemoryQuery) -> Scope {
     (query.tenant, query.session_key.clone())
-}
-
-/// Whether a recall must read a list of messages again. It then reads all that are not fresh.
-fn must_read_again(known: &mut Known, query: &MemoryQuery, indexed: i64, now: Instant) -> bool {
-    let mut must = false;
-    for word in &query.words {
-        let Some(lists) = known.said_with.get_mut(word) else { continue };
-        must |= lists.must_be_read_again(query.shown.conversation, indexed, now);
-    }
-    must
 }

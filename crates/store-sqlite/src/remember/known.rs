@@ -1,133 +1,100 @@
 //! What is known about one session key: the rows of words, facts and messages.
 //!
-//! It is good at one version of the key. Lists of messages are good for a while, because more may have been said.
+//! It is good at one version of the key. Lists of messages are good as long as nothing else was indexed: [`super::said`].
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use herma_model::{ConversationId, Seq};
-use herma_store::{MemoryQuery, Passage, Shown};
+use herma_model::{ConversationId, Memory};
+use herma_store::{MemoryQuery, Shown};
 
+use super::rank::NEWEST;
+use super::said::{Fed, Moment, Said, SaidList};
 use crate::memories::StoredMemory;
-
-/// How long a list of messages is used if the index has not grown. Messages that are indexed again do not make it grow.
-const FRESH: Duration = Duration::from_secs(1);
-/// The same for a full list if the index has grown. An index that is written all the time must not make every recall
-/// read. What was said is indexed after a second, and recalled half a second later.
-const FRESH_ENOUGH: Duration = Duration::from_millis(500);
-/// How long a list that is not fresh may be used while another recall reads it again.
-const USABLE: Duration = Duration::from_millis(1500);
-/// How long a recall may take to read a list again before another one does.
-const READ_AGAIN: Duration = Duration::from_millis(250);
+use crate::search::terms;
 
 /// Bytes that an entry costs besides its text.
 const ENTRY: usize = 160;
 
-/// A message that has a word.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SaidRow {
-    pub(super) key: i64,
-    pub(super) conversation: ConversationId,
-}
-
-/// The newest messages with a word.
-#[derive(Clone)]
-pub(crate) struct SaidList {
-    pub(super) rows: Arc<[SaidRow]>,
-    /// Whether there may be older ones.
-    pub(super) is_cut: bool,
-    /// How much was indexed when it was read, and when that was.
-    indexed: i64,
-    read_at: Instant,
-    /// When a recall began to read it again.
-    read_again: Option<Instant>,
-}
-
-impl SaidList {
-    /// A list that was read at a moment.
-    pub(super) fn new(rows: Vec<SaidRow>, is_cut: bool, indexed: i64, read_at: Instant) -> Self {
-        Self { rows: Arc::from(rows), is_cut, indexed, read_at, read_again: None }
-    }
-
-    /// Whether it need not be read again.
-    fn is_fresh(&self, indexed: i64, now: Instant) -> bool {
-        let limit = match (self.indexed == indexed, self.is_cut) {
-            (true, _) => FRESH,
-            (false, true) => FRESH_ENOUGH,
-            // A short list is soon read, and what is new may be all that there is.
-            (false, false) => return false,
-        };
-        now.duration_since(self.read_at) < limit
-    }
-
-    /// Whether the caller must read it again. Of several recalls at a time one must, and the others go on with it.
-    fn must_be_read_again(&mut self, indexed: i64, now: Instant) -> bool {
-        let is_read = self.read_again.is_some_and(|since| now.duration_since(since) < READ_AGAIN);
-        let is_usable = is_read && now.duration_since(self.read_at) < USABLE;
-        if self.is_fresh(indexed, now) || is_usable {
-            return false;
-        }
-        self.read_again = Some(now);
-        true
-    }
-}
-
-/// A message that may be recalled where it is not shown.
-pub(crate) struct StoredPassage {
-    pub(super) passage: Passage,
-    pub(super) digest: [u8; 16],
-    pub(super) seq: Seq,
-}
-
-impl StoredPassage {
-    /// Whether the asking conversation still shows it.
-    pub(super) fn is_shown(&self, shown: &Shown) -> bool {
-        self.passage.conversation == shown.conversation && shown.hidden_through.is_none_or(|hidden| self.seq > hidden)
-    }
-}
-
-/// The messages with a word.
+/// What is known about a word under a key.
 #[derive(Default)]
-pub(crate) struct SaidLists {
-    /// Of all conversations.
-    all: Option<SaidList>,
-    /// Without those of one conversation.
-    others: HashMap<ConversationId, SaidList>,
+pub(crate) struct KnownWord {
+    /// When a recall last asked for it.
+    pub(super) used: u64,
+    /// The newest facts with it.
+    pub(super) facts: Option<Arc<[i64]>>,
+    /// The newest messages with it.
+    pub(super) said: Option<SaidList>,
+    /// The same without those of one conversation.
+    others: Vec<(ConversationId, SaidList)>,
 }
 
-impl SaidLists {
-    pub(super) fn get(&self, except: Option<ConversationId>) -> Option<&SaidList> {
-        match except {
-            None => self.all.as_ref(),
-            Some(conversation) => self.others.get(&conversation),
-        }
+impl KnownWord {
+    pub(super) fn said_by_others(&self, own: ConversationId) -> Option<&SaidList> {
+        self.others.iter().find(|(except, _)| *except == own).map(|(_, list)| list)
     }
 
-    /// Keeps the list that was read later.
+    pub(super) fn list(&self, except: Option<ConversationId>) -> Option<&SaidList> {
+        except.map_or(self.said.as_ref(), |own| self.said_by_others(own))
+    }
+
+    /// Its lists, each with the conversation whose messages it leaves out.
+    pub(super) fn lists(&mut self) -> impl Iterator<Item = (Option<ConversationId>, &mut SaidList)> {
+        let others = self.others.iter_mut().map(|(except, list)| (Some(*except), list));
+        self.said.iter_mut().map(|list| (None, list)).chain(others)
+    }
+
+    /// Whether a recall needs the list without the asking conversation: that has most of the newest messages.
+    pub(super) fn needs_others(&self, shown: &Shown) -> bool {
+        let is_short = |list: &SaidList| list.is_cut && list.count_besides(shown.conversation) < NEWEST;
+        shown.hidden_through.is_none() && self.said.as_ref().is_some_and(is_short)
+    }
+
+    /// Whether a recall must read one of the lists that it needs again.
+    fn must_be_read_again(&mut self, shown: &Shown, moment: Moment) -> bool {
+        if self.said.as_mut().is_some_and(|list| list.must_be_read_again(moment)) {
+            return true;
+        }
+        let own = shown.conversation;
+        self.needs_others(shown)
+            && self.others.iter_mut().any(|(except, list)| *except == own && list.must_be_read_again(moment))
+    }
+
     pub(super) fn put(&mut self, except: Option<ConversationId>, list: SaidList) {
-        if self.get(except).is_some_and(|known| known.read_at > list.read_at) {
-            return;
-        }
         match except {
-            None => self.all = Some(list),
-            Some(conversation) => drop(self.others.insert(conversation, list)),
+            None => self.said = Some(list),
+            Some(own) => match self.others.iter_mut().find(|(except, _)| *except == own) {
+                Some((_, known)) => *known = list,
+                None => self.others.push((own, list)),
+            },
         }
     }
 
-    /// Whether a recall for a conversation must read one of them again. It then reads all that are not fresh.
-    pub(super) fn must_be_read_again(&mut self, own: ConversationId, indexed: i64, now: Instant) -> bool {
-        let mut must = false;
-        for list in self.all.iter_mut().chain(self.others.get_mut(&own)) {
-            must |= list.must_be_read_again(indexed, now);
+    /// Takes over what is better in another one.
+    fn extend(&mut self, other: Self, fed: Option<Fed>) {
+        if other.facts.is_some() {
+            self.facts = other.facts;
         }
-        must
+        let others = other.others.into_iter().map(|(except, list)| (Some(except), list));
+        for (except, mut list) in other.said.map(|list| (None, list)).into_iter().chain(others) {
+            list.join(fed);
+            if self.list(except).is_none_or(|known| known.gives_way_to(&list, fed)) {
+                self.put(except, list);
+            }
+        }
     }
 
-    fn bytes(&self, word: &str) -> usize {
-        let lists = self.all.iter().chain(self.others.values());
-        word.len() + lists.map(|list| size_of_val(&*list.rows) + ENTRY).sum::<usize>()
+    fn bytes(&self) -> usize {
+        let facts = self.facts.as_ref().map_or(0, |rows| size_of_val(&**rows));
+        let lists = self.said.iter().chain(self.others.iter().map(|(_, list)| list));
+        ENTRY + facts + lists.map(|list| ENTRY + list.bytes()).sum::<usize>()
     }
+}
+
+/// A word as lists and the index have it.
+pub(super) fn stored_form(word: &str) -> Cow<'_, str> {
+    if word.len() <= terms::LONGEST { Cow::Borrowed(word) } else { Cow::Owned(terms::cut(word)) }
 }
 
 /// What is known about one session key at one version.
@@ -135,13 +102,14 @@ pub(crate) struct Known {
     pub(super) version: i64,
     /// How many of the newest facts were asked for, and these.
     pub(super) newest_facts: Option<(usize, Arc<[StoredMemory]>)>,
-    pub(super) facts_with: HashMap<String, Arc<[i64]>>,
-    pub(super) facts: HashMap<i64, Option<Arc<StoredMemory>>>,
-    pub(super) said_with: HashMap<String, SaidLists>,
-    /// Messages whose turns are recorded, with their conversations. Only while a recall reads.
-    pub(super) recorded: HashMap<i64, ConversationId>,
-    /// `None` for a message that must not be recalled.
-    pub(super) said: HashMap<i64, Option<Arc<StoredPassage>>>,
+    pub(super) words: HashMap<String, KnownWord>,
+    pub(super) facts: HashMap<i64, Option<Arc<Memory>>>,
+    /// The facts that were found for some words, and how many were asked for.
+    pub(super) found_facts: HashMap<Vec<String>, (usize, Arc<[Memory]>)>,
+    /// Messages of recorded turns. Only while a recall reads.
+    pub(super) said: HashMap<i64, Arc<Said>>,
+    /// About how many bytes were added since its size was last noted.
+    pub(super) grown: usize,
 }
 
 impl Known {
@@ -150,88 +118,115 @@ impl Known {
         Self {
             version,
             newest_facts: None,
-            facts_with: HashMap::new(),
+            words: HashMap::new(),
             facts: HashMap::new(),
-            said_with: HashMap::new(),
-            recorded: HashMap::new(),
+            found_facts: HashMap::new(),
             said: HashMap::new(),
+            grown: 0,
         }
     }
 
-    /// What a query needs of it, without lists of messages that are not fresh any more.
-    pub(super) fn needed_for(&self, query: &MemoryQuery, now: Instant) -> Self {
-        let mut needed = Self { newest_facts: self.newest_facts.clone(), ..Self::nothing(self.version) };
+    pub(super) fn word(&self, word: &str) -> Option<&KnownWord> {
+        self.words.get(&*stored_form(word))
+    }
+
+    /// What is known of a word, to be filled in.
+    pub(super) fn word_to_fill(&mut self, word: &str) -> &mut KnownWord {
+        self.words.entry(stored_form(word).into_owned()).or_default()
+    }
+
+    /// Whether a recall must read a list again. It then reads all that are not fresh.
+    pub(super) fn must_read_again(&mut self, query: &MemoryQuery, moment: Moment, used: u64) -> bool {
+        let mut must = false;
         for word in &query.words {
-            if let Some(rows) = self.facts_with.get(word) {
+            let Some(known) = self.words.get_mut(&*stored_form(word)) else { continue };
+            known.used = used;
+            must |= known.must_be_read_again(&query.shown, moment);
+        }
+        must
+    }
+
+    /// What a query needs of it, without lists of messages that are not fresh any more.
+    pub(super) fn needed_for(&self, query: &MemoryQuery, moment: Option<Moment>) -> Self {
+        let mut needed = Self { newest_facts: self.newest_facts.clone(), ..Self::nothing(self.version) };
+        if let Some((words, found)) = self.found_facts.get_key_value(&query.words) {
+            needed.found_facts.insert(words.clone(), found.clone());
+        }
+        for word in &query.words {
+            let Some(known) = self.word(word) else { continue };
+            let filled = needed.words.entry(stored_form(word).into_owned()).or_default();
+            filled.used = known.used;
+            if let Some(rows) = &known.facts {
                 let facts = rows.iter().filter_map(|key| self.facts.get(key).map(|fact| (*key, fact.clone())));
                 needed.facts.extend(facts);
-                needed.facts_with.insert(word.clone(), Arc::clone(rows));
+                filled.facts = Some(Arc::clone(rows));
             }
-            let Some(lists) = self.said_with.get(word) else { continue };
             for except in [None, Some(query.shown.conversation)] {
-                let Some(list) = lists.get(except) else { continue };
-                let said = list.rows.iter().filter_map(|row| self.said.get(&row.key).map(|one| (row.key, one.clone())));
-                needed.said.extend(said);
-                needed.recorded.extend(list.rows.iter().map(|row| (row.key, row.conversation)));
-                if query.as_of.is_some_and(|as_of| list.is_fresh(as_of.indexed, now)) {
-                    needed.said_with.entry(word.clone()).or_default().put(except, list.clone());
+                let Some(list) = known.list(except) else { continue };
+                match moment.is_some_and(|moment| list.is_fresh(moment)) {
+                    true => filled.put(except, list.clone()),
+                    false => needed.said.extend(list.rows.iter().map(|row| (row.key, Arc::clone(&row.said)))),
                 }
             }
         }
         needed
     }
 
-    /// Adds what is known at the same version. Returns by about how many bytes it has grown.
-    pub(super) fn extend(&mut self, other: Self) -> usize {
-        let mut grown = 0;
+    /// Adds what was read at the same version.
+    pub(super) fn extend(&mut self, other: Self, fed: Option<Fed>) {
         if let Some((asked, _)) = other.newest_facts
             && self.newest_facts.as_ref().is_none_or(|(known, _)| *known < asked)
         {
             self.newest_facts = other.newest_facts;
         }
-        for (word, rows) in other.facts_with {
-            let bytes = bytes_of_rows(&word, &rows);
-            grown += if self.facts_with.insert(word, rows).is_none() { bytes } else { 0 };
+        self.facts.extend(other.facts);
+        self.found_facts.extend(other.found_facts);
+        for (word, known) in other.words {
+            let own = self.words.entry(word).or_default();
+            own.used = own.used.max(known.used);
+            own.extend(known, fed);
         }
-        for (key, fact) in other.facts {
-            let bytes = bytes_of_fact(fact.as_deref());
-            grown += if self.facts.insert(key, fact).is_none() { bytes } else { 0 };
-        }
-        for (key, said) in other.said {
-            let bytes = bytes_of_passage(said.as_deref());
-            grown += if self.said.insert(key, said).is_none() { bytes } else { 0 };
-        }
-        for (word, lists) in other.said_with {
-            let bytes = lists.bytes(&word);
-            let known = self.said_with.entry(word).or_insert_with(|| {
-                grown += bytes;
-                SaidLists::default()
-            });
-            lists.all.into_iter().for_each(|list| known.put(None, list));
-            lists.others.into_iter().for_each(|(except, list)| known.put(Some(except), list));
-        }
-        grown
+    }
+
+    /// No list stays complete any longer.
+    pub(super) fn leave_feed(&mut self) {
+        self.words.values_mut().flat_map(KnownWord::lists).for_each(|(_, list)| list.leave());
+    }
+
+    /// Drops the words that were used least recently, until the rest takes at most this many bytes.
+    pub(super) fn shrink(&mut self, most: usize) {
+        let mut used: Vec<(u64, usize)> = self.words.values().map(|known| (known.used, known.bytes())).collect();
+        used.sort_unstable_by_key(|(used, _)| std::cmp::Reverse(*used));
+        let mut left = most / 4 * 3;
+        let kept = used.iter().take_while(|(_, bytes)| {
+            let fits = *bytes <= left;
+            left = left.saturating_sub(*bytes);
+            fits
+        });
+        let oldest_kept = kept.last().map_or(u64::MAX, |(used, _)| *used);
+        self.words.retain(|_, known| known.used >= oldest_kept);
+        let needed: HashSet<i64> =
+            self.words.values().flat_map(|known| known.facts.iter().flat_map(|rows| rows.iter().copied())).collect();
+        self.facts.retain(|key, _| needed.contains(key));
+        let words = &self.words;
+        self.found_facts.retain(|asked, _| asked.iter().all(|word| words.contains_key(&*stored_form(word))));
     }
 
     /// About how many bytes it takes.
     pub(super) fn bytes(&self) -> usize {
         let newest = self.newest_facts.iter().flat_map(|(_, newest)| newest.iter());
-        newest.map(|fact| bytes_of_fact(Some(fact))).sum::<usize>()
-            + self.facts_with.iter().map(|(word, rows)| bytes_of_rows(word, rows)).sum::<usize>()
+        newest.map(|fact| bytes_of_fact(Some(&fact.memory))).sum::<usize>()
+            + self.words.iter().map(|(word, known)| word.len() + known.bytes()).sum::<usize>()
             + self.facts.values().map(|fact| bytes_of_fact(fact.as_deref())).sum::<usize>()
-            + self.said.values().map(|said| bytes_of_passage(said.as_deref())).sum::<usize>()
-            + self.said_with.iter().map(|(word, lists)| lists.bytes(word)).sum::<usize>()
+            + self.found_facts.iter().map(|(words, (_, found))| bytes_of_found(words, found)).sum::<usize>()
     }
 }
 
-fn bytes_of_rows(word: &str, rows: &[i64]) -> usize {
-    word.len() + size_of_val(rows) + ENTRY
+/// The texts of found facts are those of [`Known::facts`].
+pub(super) fn bytes_of_found(words: &[String], found: &[Memory]) -> usize {
+    ENTRY + words.iter().map(|word| 32 + word.len()).sum::<usize>() + size_of_val(found)
 }
 
-fn bytes_of_fact(fact: Option<&StoredMemory>) -> usize {
-    fact.map_or(0, |fact| fact.memory.text.len()) + ENTRY
-}
-
-fn bytes_of_passage(said: Option<&StoredPassage>) -> usize {
-    said.map_or(0, |said| said.passage.text.len()) + ENTRY
+pub(super) fn bytes_of_fact(fact: Option<&Memory>) -> usize {
+    fact.map_or(0, |fact| fact.text.len()) + ENTRY
 }

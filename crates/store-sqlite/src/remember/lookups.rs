@@ -2,17 +2,17 @@
 //!
 //! What is known is taken from memory. The rest is read from the database, if there is a connection, and is known then.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use herma_model::{ConversationId, MessageId, Role, Seq, Timestamp};
+use herma_model::{ConversationId, Memory, MessageId, Role, Seq, Timestamp};
 use herma_store::search::text_of;
-use herma_store::{MemoryQuery, Passage, StoreError};
+use herma_store::{MemoryQuery, StoreError};
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use uuid::Uuid;
 
-use super::known::{Known, SaidList, SaidRow, StoredPassage};
+use super::known::{Known, KnownWord, bytes_of_fact};
 use super::rank::{NEWEST, NEWEST_BESIDE_OWN};
+use super::said::{SAID, Said, SaidList};
 use crate::failure::{StoreResult, Translate};
 use crate::memories::words::{self, WordScope};
 use crate::memories::{self, MEMORY, StoredMemory};
@@ -39,7 +39,7 @@ pub(super) struct Lookups<'a> {
     pub(super) known: &'a mut Known,
     pub(super) connection: Option<&'a Connection>,
     pub(super) query: &'a MemoryQuery,
-    /// How much is indexed.
+    /// How often the index has been written.
     pub(super) indexed: i64,
 }
 
@@ -77,17 +77,18 @@ impl<'a> Lookups<'a> {
 
     /// The newest facts with a word.
     pub(super) fn facts_with(&mut self, word: &str) -> Result<Arc<[i64]>, NotFound> {
-        if let Some(rows) = self.known.facts_with.get(word) {
+        if let Some(rows) = self.known.word(word).and_then(|known| known.facts.as_ref()) {
             return Ok(Arc::clone(rows));
         }
         let scope = WordScope::of(self.query.tenant, &self.query.session_key);
         let rows: Arc<[i64]> = Arc::from(words::newest(self.connection()?, scope, word, NEWEST)?);
-        self.known.facts_with.insert(word.to_owned(), Arc::clone(&rows));
+        self.known.grown += word.len() + size_of_val(&*rows);
+        self.known.word_to_fill(word).facts = Some(Arc::clone(&rows));
         Ok(rows)
     }
 
     /// A fact.
-    pub(super) fn fact(&mut self, key: i64) -> Result<Option<Arc<StoredMemory>>, NotFound> {
+    pub(super) fn fact(&mut self, key: i64) -> Result<Option<Arc<Memory>>, NotFound> {
         if let Some(fact) = self.known.facts.get(&key) {
             return Ok(fact.clone());
         }
@@ -101,31 +102,55 @@ impl<'a> Lookups<'a> {
                 select.query_row(asked, memories::read).optional()
             })
             .translated()?;
-        let found = found.map(Arc::new);
+        let found = found.map(|stored| Arc::new(stored.memory));
+        self.known.grown += bytes_of_fact(found.as_deref());
         self.known.facts.insert(key, found.clone());
         Ok(found)
     }
 
-    /// The newest messages with a word, without those of one conversation.
-    pub(super) fn said_with(&mut self, word: &str, except: Option<ConversationId>) -> Result<SaidList, NotFound> {
-        if let Some(list) = self.known.said_with.get(word).and_then(|lists| lists.get(except)) {
-            return Ok(list.clone());
+    /// Makes sure that the lists of messages are known that a recall ranks: of all conversations, and without the
+    /// asking one where that has most of the newest messages.
+    pub(super) fn find_said(&mut self) -> Result<(), NotFound> {
+        let own = self.query.shown.conversation;
+        for word in &self.query.words {
+            if self.known.word(word).is_none_or(|known| known.said.is_none()) {
+                self.read_said(word, None)?;
+            }
+            let lacks_others =
+                |known: &KnownWord| known.needs_others(&self.query.shown) && known.said_by_others(own).is_none();
+            if self.known.word(word).is_some_and(lacks_others) {
+                self.read_said(word, Some(own))?;
+            }
         }
+        Ok(())
+    }
+
+    /// Reads the newest messages with a word, without those of one conversation.
+    fn read_said(&mut self, word: &str, except: Option<ConversationId>) -> Result<(), NotFound> {
         let connection = self.connection()?;
         let read_at = Instant::now();
         let (found, is_cut) = self.messages_with(connection, word, except)?;
-        let mut rows = Vec::with_capacity(found.len());
+        let (mut rows, mut is_decided) = (Vec::with_capacity(found.len()), true);
         for key in &found {
-            let conversation = match self.known.recorded.get(key) {
-                Some(conversation) => Some(*conversation),
-                None => self.recorded_in(connection, *key)?,
-            };
-            self.known.recorded.extend(conversation.map(|conversation| (*key, conversation)));
-            rows.extend(conversation.map(|conversation| SaidRow { key: *key, conversation }));
+            if let Some(said) = self.known.said.get(key) {
+                rows.push(Arc::clone(said));
+                continue;
+            }
+            match self.said(connection, *key)? {
+                Recorded::Yes(said) => {
+                    let said = Arc::new(said);
+                    self.known.grown += SAID;
+                    self.known.said.insert(*key, Arc::clone(&said));
+                    rows.push(said);
+                }
+                Recorded::No => {}
+                Recorded::Open => is_decided = false,
+            }
         }
-        let list = SaidList::new(rows, is_cut, self.indexed, read_at);
-        self.known.said_with.entry(word.to_owned()).or_default().put(except, list.clone());
-        Ok(list)
+        let list = SaidList::new(rows, is_cut, is_decided, self.indexed, read_at);
+        self.known.grown += word.len() + size_of_val(&list) + list.rows.len() * size_of::<super::said::SaidRow>();
+        self.known.word_to_fill(word).put(except, list);
+        Ok(())
     }
 
     /// The newest messages with a word, and whether there may be older ones. Some may be of other keys.
@@ -150,52 +175,78 @@ impl<'a> Lookups<'a> {
         Ok((found, is_cut))
     }
 
-    /// The conversation of a message that may be recalled. `None` if the message is gone or of another key, or if its
-    /// turn is not recorded.
+    /// A message that the index has, if it may be recalled.
     ///
     /// A turn says whether it is recorded when it stores its first answer. So nothing of a running turn is recalled,
     /// and nothing of a turn whose process died. Turns of other sources have said nothing, and are recorded as usual.
-    fn recorded_in(&self, connection: &Connection, message: i64) -> StoreResult<Option<ConversationId>> {
-        connection
+    fn said(&self, connection: &Connection, message: i64) -> StoreResult<Recorded> {
+        let found = connection
             .prepare_cached(
-                "SELECT c.id FROM messages m CROSS JOIN sessions s ON s.pk = m.session_pk
+                "SELECT coalesce(r.recorded, coalesce(t.state, 'completed') = 'completed'
+                 AND (c.origin_kind = 'main' OR c.origin_kind = 'branch')),
+                 r.recorded IS NULL AND coalesce(t.state, 'completed') <> 'completed',
+                 m.id, m.role, m.created_at, m.seq, c.id, m.digest
+                 FROM messages m CROSS JOIN sessions s ON s.pk = m.session_pk
                  CROSS JOIN conversations c ON c.pk = s.conversation_pk LEFT JOIN turns t ON t.pk = m.turn_pk
                  LEFT JOIN recalls r ON r.turn_pk = m.turn_pk
-                 WHERE m.pk = ?1 AND c.tenant_pk = ?2 AND c.session_key = ?3
-                 AND coalesce(r.recorded, coalesce(t.state, 'completed') = 'completed'
-                 AND (c.origin_kind = 'main' OR c.origin_kind = 'branch'))",
+                 WHERE m.pk = ?1 AND c.tenant_pk = ?2 AND c.session_key = ?3",
             )
             .and_then(|mut select| {
-                let id = |row: &Row<'_>| row.get(0).map(|id| ConversationId::from_uuid(Uuid::from_bytes(id)));
                 let asked = params![message, self.query.tenant.0, self.query.session_key.as_str()];
-                select.query_row(asked, id).optional()
+                select.query_row(asked, |row| recorded(message, row)).optional()
             })
-            .translated()
+            .translated()?;
+        Ok(found.unwrap_or(Recorded::No))
     }
 
-    /// The message with this key, if it may be recalled.
-    pub(super) fn said(&mut self, key: i64) -> Result<Option<Arc<StoredPassage>>, NotFound> {
-        if let Some(said) = self.known.said.get(&key) {
-            return Ok(said.clone());
+    /// The text of a message. `None` if it must not be recalled.
+    pub(super) fn text(&mut self, said: &Said) -> Result<Option<Arc<str>>, NotFound> {
+        if let Some(text) = said.text.get() {
+            return Ok(text.clone());
         }
         let found = self
             .connection()?
             .prepare_cached(
-                "SELECT m.id, m.role, m.payload, m.created_at, m.seq, c.id, c.rewinds, m.digest
+                "SELECT m.payload, m.seq, c.rewinds
                  FROM messages m CROSS JOIN sessions s ON s.pk = m.session_pk
                  CROSS JOIN conversations c ON c.pk = s.conversation_pk
                  WHERE m.pk = ?1 AND m.compaction_pk IS NULL AND m.status = 'complete' AND m.role <> 'tool'
                  AND c.tenant_pk = ?2 AND c.session_key = ?3 AND c.deleted = 0",
             )
             .and_then(|mut select| {
-                let asked = params![key, self.query.tenant.0, self.query.session_key.as_str()];
-                select.query_row(asked, read).optional()
+                let asked = params![said.key, self.query.tenant.0, self.query.session_key.as_str()];
+                select.query_row(asked, read_text).optional()
             })
             .translated()?;
-        let found = found.flatten().map(Arc::new);
-        self.known.said.insert(key, found.clone());
-        Ok(found)
+        let found = found.flatten();
+        self.known.grown += found.as_ref().map_or(0, |text| text.len());
+        Ok(said.text.get_or_init(|| found).clone())
     }
+}
+
+/// Whether the turn of a message is recorded.
+enum Recorded {
+    Yes(Said),
+    /// Neither now nor later, unless the version of the key is raised or the message is indexed again.
+    No,
+    /// The turn has said nothing about it so far.
+    Open,
+}
+
+fn recorded(key: i64, row: &Row<'_>) -> rusqlite::Result<Recorded> {
+    if !row.get::<_, bool>(0)? {
+        return Ok(if row.get(1)? { Recorded::Open } else { Recorded::No });
+    }
+    Ok(Recorded::Yes(Said {
+        key,
+        message: MessageId::from_uuid(rows::uuid(row, 2)?),
+        role: rows::word(row, 3, Role::parse)?,
+        created_at: Timestamp(row.get(4)?),
+        seq: Seq(row.get(5)?),
+        conversation: ConversationId::from_uuid(rows::uuid(row, 6)?),
+        digest: row.get(7)?,
+        text: OnceLock::new(),
+    }))
 }
 
 fn newest_rows(connection: &Connection, expression: &str, limit: usize) -> StoreResult<Vec<i64>> {
@@ -213,21 +264,10 @@ fn conversation_key(connection: &Connection, id: ConversationId) -> StoreResult<
 }
 
 /// `None` if the message was rewound or says nothing.
-fn read(row: &Row<'_>) -> rusqlite::Result<Option<StoredPassage>> {
-    let seq = Seq(row.get(4)?);
-    if rewinds::read(row, 6)?.hide(seq) {
+fn read_text(row: &Row<'_>) -> rusqlite::Result<Option<Arc<str>>> {
+    if rewinds::read(row, 2)?.hide(Seq(row.get(1)?)) {
         return Ok(None);
     }
-    let text = text_of(row.get_ref(2)?.as_str()?);
-    if text.trim().is_empty() {
-        return Ok(None);
-    }
-    let passage = Passage {
-        conversation: ConversationId::from_uuid(rows::uuid(row, 5)?),
-        message: MessageId::from_uuid(rows::uuid(row, 0)?),
-        role: rows::word(row, 1, Role::parse)?,
-        created_at: Timestamp(row.get(3)?),
-        text: Arc::from(text),
-    };
-    Ok(Some(StoredPassage { passage, digest: row.get(7)?, seq }))
+    let text = text_of(row.get_ref(0)?.as_str()?);
+    Ok(if text.trim().is_empty() { None } else { Some(Arc::from(text)) })
 }

@@ -7,10 +7,14 @@
 //! - [`rank`]: which rows are best.
 //! - [`lookups`]: the rows of a word, facts and messages, from memory or from the database.
 //! - [`known`]: what was looked up for one key. [`cache`] keeps it as long as the key's version stays the same.
+//! - [`said`]: lists of messages. [`feed`] adds to them what this process indexes.
 
 mod cache;
+mod feed;
 mod known;
 mod lookups;
 mod rank;
+mod said;
 
 pub(crate) use cache::RecallCache;
+pub(crate) use feed::{IndexedMessage, Written};

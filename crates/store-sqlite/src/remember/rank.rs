@@ -1,12 +1,14 @@
 //! Ranks what is found: rows with more or rarer words first, then newer ones.
 
 use std::cmp::Reverse;
-use std::collections::HashSet;
+use std::sync::Arc;
 
 use herma_model::Memory;
 use herma_store::{MemoryQuery, Passage, Remembered};
 
+use super::known::bytes_of_found;
 use super::lookups::{Lookups, NotFound};
+use super::said::Said;
 
 /// How many of the newest rows of a word are considered.
 pub(super) const NEWEST: usize = 48;
@@ -22,27 +24,37 @@ pub(super) fn remember(lookups: &mut Lookups<'_>, query: &MemoryQuery) -> Result
     Ok(Remembered { facts: facts(lookups, query)?, passages: passages(lookups, query)? })
 }
 
-/// Facts with some of the words, best first, and then the newest ones.
+/// Facts with some of the words, best first, and then the newest ones. They stay the same at one version of the key.
 fn facts(lookups: &mut Lookups<'_>, query: &MemoryQuery) -> Result<Vec<Memory>, NotFound> {
     if query.facts == 0 {
         return Ok(Vec::new());
     }
-    let newest = lookups.newest_facts(query.facts)?;
-    let mut scores = Scores::default();
-    for word in &query.words {
-        let rows = lookups.facts_with(word)?;
-        scores.add(rows.iter().copied(), rows.len(), NEWEST);
+    if let Some((asked, found)) = lookups.known.found_facts.get(&query.words)
+        && *asked == query.facts
+    {
+        return Ok(found.to_vec());
     }
-    let rated = scores.best(query.facts);
+    let newest = lookups.newest_facts(query.facts)?;
+    let mut lists = Vec::with_capacity(query.words.len());
+    for word in &query.words {
+        lists.push(lookups.facts_with(word)?);
+    }
+    let words = lists.iter().map(|rows| WordRows {
+        score: score(rows.len(), NEWEST),
+        rows: rows.iter().map(|key| (*key, *key)).peekable(),
+    });
+    let rated = best(words.collect(), query.facts);
     let mut found = Vec::with_capacity(query.facts);
     for row in &rated {
-        found.extend(match newest.iter().find(|stored| stored.key == row.key) {
+        found.extend(match newest.iter().find(|stored| stored.key == row.row) {
             Some(stored) => Some(stored.memory.clone()),
-            None => lookups.fact(row.key)?.map(|stored| stored.memory.clone()),
+            None => lookups.fact(row.row)?.map(|fact| (*fact).clone()),
         });
     }
-    let others = newest.iter().filter(|stored| !rated.iter().any(|row| row.key == stored.key));
+    let others = newest.iter().filter(|stored| !rated.iter().any(|row| row.row == stored.key));
     found.extend(others.take(query.facts - found.len()).map(|stored| stored.memory.clone()));
+    lookups.known.grown += bytes_of_found(&query.words, &found);
+    lookups.known.found_facts.insert(query.words.clone(), (query.facts, Arc::from(&*found)));
     Ok(found)
 }
 
@@ -51,34 +63,26 @@ fn passages(lookups: &mut Lookups<'_>, query: &MemoryQuery) -> Result<Vec<Passag
     if query.passages == 0 || query.words.is_empty() {
         return Ok(Vec::new());
     }
-    let own = query.shown.conversation;
-    let mut scores = Scores::default();
-    for word in &query.words {
-        let list = lookups.said_with(word, None)?;
-        if query.shown.hidden_through.is_some() {
-            scores.add(list.rows.iter().map(|row| row.key), list.rows.len(), NEWEST_BESIDE_OWN);
-            continue;
-        }
-        let others = || list.rows.iter().filter(|row| row.conversation != own).map(|row| row.key);
-        let count = others().count();
-        if count < NEWEST && list.is_cut {
-            // The asking conversation has most of the newest rows. Older ones of others are looked for without it.
-            let list = lookups.said_with(word, Some(own))?;
-            scores.add(list.rows.iter().map(|row| row.key), list.rows.len(), NEWEST);
-        } else {
-            scores.add(others().take(NEWEST), count.min(NEWEST), NEWEST);
-        }
-    }
-    // No more than these are looked at.
-    let rated = scores.best(query.passages + MOST_FRUITLESS);
+    lookups.find_said()?;
+    let rated = best_said(lookups, query);
     let least = rated.first().map_or(0, |best| best.score / 2);
     let mut passages = Vec::with_capacity(query.passages);
     // A question that was asked again and again is quoted once.
-    let mut known: HashSet<[u8; 16]> = HashSet::new();
+    let mut known: Vec<[u8; 16]> = Vec::with_capacity(query.passages);
     let mut fruitless = 0;
-    for row in rated.iter().take_while(|row| row.score >= least) {
-        match lookups.said(row.key)?.filter(|said| !said.is_shown(&query.shown) && known.insert(said.digest)) {
-            Some(said) => passages.push(said.passage.clone()),
+    for said in rated.iter().take_while(|row| row.score >= least).map(|row| &row.row) {
+        let is_new = !said.is_shown(&query.shown) && !known.contains(&said.digest);
+        match if is_new { lookups.text(said)? } else { None } {
+            Some(text) => {
+                known.push(said.digest);
+                passages.push(Passage {
+                    conversation: said.conversation,
+                    message: said.message,
+                    role: said.role,
+                    text,
+                    created_at: said.created_at,
+                });
+            }
             None => fruitless += 1,
         }
         if passages.len() == query.passages || fruitless == MOST_FRUITLESS {
@@ -88,52 +92,70 @@ fn passages(lookups: &mut Lookups<'_>, query: &MemoryQuery) -> Result<Vec<Passag
     Ok(passages)
 }
 
+/// The messages with the best scores. No more than these are looked at.
+fn best_said(lookups: &Lookups<'_>, query: &MemoryQuery) -> Vec<RatedRow<Arc<Said>>> {
+    let own = query.shown.conversation;
+    let is_hidden = query.shown.hidden_through.is_some();
+    let mut words = Vec::with_capacity(query.words.len());
+    for known in query.words.iter().filter_map(|word| lookups.known.word(word)) {
+        let Some(list) = &known.said else { continue };
+        let (rows, score, skipped) = match known.said_by_others(own).filter(|_| known.needs_others(&query.shown)) {
+            _ if is_hidden => (&list.rows, score(list.rows.len(), NEWEST_BESIDE_OWN), None),
+            Some(others) => (&others.rows, score(others.rows.len(), NEWEST), None),
+            None => (&list.rows, score(list.count_besides(own).min(NEWEST), NEWEST), Some(own)),
+        };
+        let longest = if is_hidden { NEWEST_BESIDE_OWN } else { NEWEST };
+        let rows = rows.iter().filter(move |row| skipped.is_none_or(|own| !row.is_of(own))).take(longest);
+        words.push(WordRows { score, rows: rows.map(|row| (row.key, row)).peekable() });
+    }
+    let rated = best(words, query.passages + MOST_FRUITLESS);
+    rated.into_iter().map(|row| RatedRow { row: Arc::clone(&row.row.said), score: row.score }).collect()
+}
+
+/// What each of the `count` rows of a word adds to its score. A list has at most `longest` rows.
+fn score(count: usize, longest: usize) -> u32 {
+    COMMON + (longest / (count + 1)).checked_ilog2().unwrap_or(0)
+}
+
+/// The rows of a word with their keys, newest first.
+struct WordRows<I: Iterator> {
+    score: u32,
+    rows: std::iter::Peekable<I>,
+}
+
 /// A row of an index, and how well it matches.
-struct RatedRow {
-    key: i64,
+struct RatedRow<T> {
+    row: T,
     score: u32,
 }
 
-/// What the words add to the score of each row. Newest first.
-#[derive(Default)]
-struct Scores(Vec<RatedRow>);
-
-impl Scores {
-    /// Adds the `count` rows of a word, which come newest first. A list has at most `longest` rows.
-    fn add(&mut self, keys: impl Iterator<Item = i64>, count: usize, longest: usize) {
-        let rareness = (longest / (count + 1)).checked_ilog2().unwrap_or(0);
-        let score = COMMON + rareness;
-        let mut merged = Vec::with_capacity(self.0.len() + count);
-        let mut before = std::mem::take(&mut self.0).into_iter().peekable();
-        for key in keys {
-            while let Some(newer) = before.next_if(|row| row.key > key) {
-                merged.push(newer);
+/// The best `count` rows, best first, then newest. A row's score is the sum of those of the words that lead to it.
+fn best<T, I: Iterator<Item = (i64, T)>>(mut words: Vec<WordRows<I>>, count: usize) -> Vec<RatedRow<T>> {
+    let mut rows: Vec<RatedRow<T>> = Vec::with_capacity(NEWEST_BESIDE_OWN);
+    while let Some(newest) = words.iter_mut().filter_map(|word| word.rows.peek().map(|(key, _)| *key)).max() {
+        let (mut score, mut found) = (0, None);
+        for word in &mut words {
+            if let Some((_, row)) = word.rows.next_if(|(key, _)| *key == newest) {
+                score += word.score;
+                found = Some(row);
             }
-            let known = before.next_if(|row| row.key == key).map_or(0, |row| row.score);
-            merged.push(RatedRow { key, score: known + score });
         }
-        merged.extend(before);
-        self.0 = merged;
+        rows.extend(found.map(|row| RatedRow { row, score }));
     }
-
-    /// The best `count` rows, best first, then newest.
-    fn best(self, count: usize) -> Vec<RatedRow> {
-        let Self(mut rows) = self;
-        if (1..rows.len()).contains(&count) {
-            let mut scores: Vec<u32> = rows.iter().map(|row| row.score).collect();
-            let (better, &mut least, _) = scores.select_nth_unstable_by_key(count - 1, |score| Reverse(*score));
-            let mut equal = count - better.iter().filter(|score| **score > least).count();
-            rows.retain(|row| {
-                let is_kept = row.score > least || (row.score == least && equal > 0);
-                equal -= usize::from(is_kept && row.score == least);
-                is_kept
-            });
-        }
-        // The sort is stable, so newer rows stay before older ones.
-        rows.sort_by_key(|row| Reverse(row.score));
-        rows.truncate(count);
-        rows
+    if (1..rows.len()).contains(&count) {
+        let mut scores: Vec<u32> = rows.iter().map(|row| row.score).collect();
+        let (better, &mut least, _) = scores.select_nth_unstable_by_key(count - 1, |score| Reverse(*score));
+        let mut equal = count - better.iter().filter(|score| **score > least).count();
+        rows.retain(|row| {
+            let is_kept = row.score > least || (row.score == least && equal > 0);
+            equal -= usize::from(is_kept && row.score == least);
+            is_kept
+        });
     }
+    // The sort is stable, so newer rows stay before older ones.
+    rows.sort_by_key(|row| Reverse(row.score));
+    rows.truncate(count);
+    rows
 }
 
 #[cfg(test)]
@@ -146,7 +168,7 @@ mod tests {
     fn rows_are_ranked_by_the_sum_of_their_scores_and_then_by_age() {
         let mut random = 7_u64;
         for length in [0, 1, 3, 20, 48] {
-            let mut scores = Scores::default();
+            let mut words: Vec<Vec<i64>> = Vec::new();
             let mut sums: BTreeMap<i64, u32> = BTreeMap::new();
             for _ in 0..5 {
                 let mut keys: Vec<i64> = (0..length)
@@ -159,13 +181,17 @@ mod tests {
                 keys.dedup();
                 let rareness = (NEWEST / (keys.len() + 1)).checked_ilog2().unwrap_or(0);
                 keys.iter().for_each(|key| *sums.entry(*key).or_default() += COMMON + rareness);
-                scores.add(keys.iter().copied(), keys.len(), NEWEST);
+                words.push(keys);
             }
             let mut all: Vec<(i64, u32)> = sums.into_iter().collect();
             all.sort_by_key(|(key, score)| (Reverse(*score), Reverse(*key)));
             for count in [0, 1, 2, 12, 22, 64, 500] {
-                let again = Scores(scores.0.iter().map(|row| RatedRow { key: row.key, score: row.score }).collect());
-                let best: Vec<(i64, u32)> = again.best(count).iter().map(|row| (row.key, row.score)).collect();
+                let rows = |keys: &Vec<i64>| WordRows {
+                    score: score(keys.len(), NEWEST),
+                    rows: keys.clone().into_iter().map(|key| (key, key)).peekable(),
+                };
+                let best = best(words.iter().map(rows).collect(), count);
+                let best: Vec<(i64, u32)> = best.iter().map(|row| (row.row, row.score)).collect();
                 assert_eq!(best, all[..count.min(all.len())], "{length} {count}");
             }
         }

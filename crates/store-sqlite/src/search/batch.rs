@@ -2,12 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use herma_model::{ConversationId, MessageId, Role, Seq, Timestamp};
 use herma_store::search::{fold, text_of};
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use uuid::Uuid;
 
 use super::common::Vocabulary;
 use super::terms::{self, RowOwner};
 use crate::failure::{StoreResult, Translate};
+use crate::remember::{IndexedMessage, Written};
+use crate::rows;
 
 /// The largest batch that is indexed at once.
 #[derive(Clone, Copy)]
@@ -27,13 +31,14 @@ impl BatchLimit {
     pub(crate) const LARGE: Self = Self { text: 384 * 1024, rows: 4096 };
 }
 
-/// Columns of a message, from [`MESSAGES`], that tell whether it has changed. The last one is the session key under
-/// which it can be recalled; `NULL` if it is not to be recalled.
+/// Columns of a message, from [`MESSAGES`], that tell whether it has changed. The last ones are the session key under
+/// which it can be recalled, `NULL` if it is not to be recalled, and whether nothing hides it.
 pub(super) const SOURCE: &str = "m.pk, m.id, m.digest,
      iif(coalesce(r.recorded, c.origin_kind = 'main' OR c.origin_kind = 'branch') AND m.role <> 'tool', c.session_key,
-     NULL)";
-/// More columns, for a message that is indexed. They follow [`SOURCE`].
-const TEXT: &str = "m.payload, s.tenant_pk, s.conversation_pk";
+     NULL), m.status = 'complete' AND c.rewinds IS NULL AND c.deleted = 0";
+/// More columns, for a message that is indexed. They follow [`SOURCE`]. Those from the fourth on are for recalls.
+const TEXT: &str = "m.payload, s.tenant_pk, s.conversation_pk, c.id, m.role, m.created_at, m.seq, r.recorded,
+     c.session_key";
 pub(super) const MESSAGES: &str = "messages m CROSS JOIN sessions s ON s.pk = m.session_pk
      CROSS JOIN conversations c ON c.pk = s.conversation_pk LEFT JOIN recalls r ON r.turn_pk = m.turn_pk";
 
@@ -74,6 +79,12 @@ impl Batch {
     pub(crate) fn next_from(&self) -> Option<i64> {
         self.mark.filter(|_| self.found.is_empty()).map(|(_, through)| through)
     }
+
+    /// What it has added to the index, with the number of that write.
+    pub(crate) fn written(self, number: i64) -> Written {
+        let is_new = self.mark.is_some() || self.entries.is_empty();
+        Written { number, is_new, messages: self.entries.into_iter().filter_map(IndexEntry::indexed_message).collect() }
+    }
 }
 
 /// A deleted or changed row, with the terms that the index has of it.
@@ -92,6 +103,19 @@ pub(super) struct IndexEntry {
     pub(super) terms: String,
     /// Bytes that were read for it.
     read: usize,
+    /// What recalls need to know of it, if it is a message that they may find.
+    recallable: Option<RecallableMessage>,
+}
+
+struct RecallableMessage {
+    tenant: i64,
+    session_key: String,
+    conversation: ConversationId,
+    role: Role,
+    created_at: Timestamp,
+    seq: Seq,
+    recorded: Option<bool>,
+    text: Option<String>,
 }
 
 impl IndexEntry {
@@ -100,20 +124,42 @@ impl IndexEntry {
         self.read.max(self.terms.len() / 4)
     }
 
+    fn indexed_message(self) -> Option<IndexedMessage> {
+        let Self { key, made_of: Some(EntrySource::Message(id, digest, ..)), terms, .. } = self else { return None };
+        let RecallableMessage { tenant, session_key, conversation, role, created_at, seq, recorded, text } =
+            self.recallable?;
+        let message = MessageId::from_uuid(Uuid::from_bytes(id));
+        Some(IndexedMessage {
+            key,
+            tenant,
+            session_key,
+            conversation,
+            message,
+            role,
+            created_at,
+            seq,
+            digest,
+            recorded,
+            text,
+            terms,
+        })
+    }
+
     /// Whether it was made from this row of [`SOURCE`].
     pub(super) fn is_of(&self, row: &Row<'_>) -> rusqlite::Result<bool> {
-        let Some(EntrySource::Message(id, digest, session_key)) = &self.made_of else { return Ok(false) };
+        let Some(EntrySource::Message(id, digest, session_key, is_shown)) = &self.made_of else { return Ok(false) };
         Ok(row.get::<_, i64>(0)? == self.key
             && row.get_ref(1)?.as_blob()? == id
             && row.get_ref(2)?.as_blob()? == digest
-            && key_of(row, 3)? == session_key.as_deref())
+            && key_of(row, 3)? == session_key.as_deref()
+            && row.get::<_, bool>(4)? == *is_shown)
     }
 }
 
 #[derive(PartialEq, Eq)]
 pub(super) enum EntrySource {
-    /// Its id, its digest, and the session key of its conversation.
-    Message([u8; 16], [u8; 16], Option<String>),
+    /// Its id, its digest, the session key of its conversation, and whether nothing hides it.
+    Message([u8; 16], [u8; 16], Option<String>, bool),
     Title(String),
 }
 
@@ -220,7 +266,7 @@ pub(crate) fn following(
     let (mut entries, mut size, mut through) = (Vec::new(), 0, from);
     while let Some(row) = rows.next().translated()? {
         through = row.get(0).translated()?;
-        if row.get(7).translated()? {
+        if row.get(14).translated()? {
             let entry = message(row, vocabulary).translated()?;
             size += entry.size();
             entries.push(entry);
@@ -239,14 +285,38 @@ pub(crate) fn following(
 fn message(row: &Row<'_>, vocabulary: &mut Vocabulary) -> rusqlite::Result<IndexEntry> {
     let key = row.get(0)?;
     let session_key = key_of(row, 3)?;
-    let payload = row.get_ref(4)?.as_str()?;
-    let row_owner = RowOwner { key, tenant: row.get(5)?, conversation: row.get(6)?, session_key };
+    let payload = row.get_ref(5)?.as_str()?;
+    let text = text_of(payload);
+    let row_owner = RowOwner { key, tenant: row.get(6)?, conversation: row.get(7)?, session_key };
+    let terms = vocabulary.new_terms(&fold(&text), row_owner);
+    let recallable = recallable(row, text, session_key.is_some())?;
     Ok(IndexEntry {
         key,
-        made_of: Some(EntrySource::Message(row.get(1)?, row.get(2)?, session_key.map(str::to_owned))),
-        terms: vocabulary.new_terms(&fold(&text_of(payload)), row_owner),
+        made_of: Some(EntrySource::Message(row.get(1)?, row.get(2)?, session_key.map(str::to_owned), row.get(4)?)),
+        terms,
         read: payload.len(),
+        recallable,
     })
+}
+
+/// `None` if it is not recalled under any key. A turn that has not ended may still say that it is recorded.
+fn recallable(row: &Row<'_>, text: String, has_key_term: bool) -> rusqlite::Result<Option<RecallableMessage>> {
+    let recorded: Option<bool> = row.get(12)?;
+    let role = rows::word(row, 9, Role::parse)?;
+    let Some(session_key) = key_of(row, 13)?.filter(|_| has_key_term || (recorded.is_none() && role != Role::Tool))
+    else {
+        return Ok(None);
+    };
+    Ok(Some(RecallableMessage {
+        tenant: row.get(6)?,
+        session_key: session_key.to_owned(),
+        conversation: ConversationId::from_uuid(rows::uuid(row, 8)?),
+        role,
+        created_at: Timestamp(row.get(10)?),
+        seq: Seq(row.get(11)?),
+        recorded: recorded.filter(|_| has_key_term),
+        text: row.get::<_, bool>(4)?.then_some(text),
+    }))
 }
 
 /// A session key as it is stored.
@@ -275,7 +345,13 @@ fn changed(
                 ))
                 .and_then(|mut select| select.query_row([key], |row| message(row, vocabulary)).optional())
         };
-        let entry = entry.translated()?.unwrap_or(IndexEntry { key, made_of: None, terms: String::new(), read: 0 });
+        let entry = entry.translated()?.unwrap_or_else(|| IndexEntry {
+            key,
+            made_of: None,
+            terms: String::new(),
+            read: 0,
+            recallable: None,
+        });
         size += entry.size();
         entries.push(entry);
         if size > most.text {
@@ -289,5 +365,5 @@ fn title(key: i64, row: &Row<'_>, vocabulary: &mut Vocabulary) -> rusqlite::Resu
     let title: String = row.get(0)?;
     let row_owner = RowOwner { key, tenant: row.get(1)?, conversation: row.get(2)?, session_key: None };
     let terms = vocabulary.new_terms(&fold(&title), row_owner);
-    Ok(IndexEntry { key, read: title.len(), made_of: Some(EntrySource::Title(title)), terms })
+    Ok(IndexEntry { key, read: title.len(), made_of: Some(EntrySource::Title(title)), terms, recallable: None })
 }

@@ -158,9 +158,6 @@ impl Vocabulary {
     }
 
     fn count(&mut self, word: &str) {
-        if crate::measuring::off() {
-            return;
-        } // TEMP
         if let Some(count) = self.counts.get_mut(word) {
             if *count != NOT_TO_BE_ADDED {
                 *count += 1;

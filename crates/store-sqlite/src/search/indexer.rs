@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use uuid::Uuid;
 
-use super::batch::{self, BatchLimit};
+use super::batch::{self, Batch, BatchLimit};
 use super::common::Vocabulary;
 use super::write::write;
 use crate::failure::{StoreResult, Translate};
 use crate::maintenance;
-use crate::writer::Writer;
+use crate::remember::{RecallCache, Written};
+use crate::writer::{JobOutcome, Writer};
 
 /// The index is written if a message has waited this long, or if more than `MOST_WAITING` messages wait. What was said
 /// under a session key is to be remembered in other conversations within 3 seconds.
@@ -34,6 +35,7 @@ pub(crate) struct Indexer {
     vocabulary: Vocabulary,
     /// Since when something waits. `None` if nothing did at the last look.
     since: Option<Instant>,
+    remembered: Arc<RecallCache>,
 }
 
 struct PendingWork {
@@ -45,8 +47,9 @@ struct PendingWork {
 }
 
 impl Indexer {
-    pub(crate) fn new() -> Self {
-        Self { owner: random_owner(), vocabulary: Vocabulary::new(), since: None }
+    /// What it writes is added to what recalls have read.
+    pub(crate) fn new(remembered: Arc<RecallCache>) -> Self {
+        Self { owner: random_owner(), vocabulary: Vocabulary::new(), since: None, remembered }
     }
 
     /// Writes what is due, if this is a good time.
@@ -85,21 +88,33 @@ impl Indexer {
                 self.since = None;
                 return Ok(());
             };
-            let (answer, answered) = mpsc::channel();
-            let owner = self.owner;
-            let erasures = Arc::clone(&writer.erasures);
-            writer.submit(move |connection, _| {
-                let written = write(connection, &batch, owner, maintenance::now());
-                if !batch.forgotten.is_empty() {
-                    erasures.add();
-                }
-                let _ = answer.send(matches!(written, Ok(true)));
-                maintenance::keep_or_log(written)
-            });
-            if !answered.recv().unwrap_or(false) || began.elapsed() > slice {
+            let Some(written) = self.submit(writer, batch) else { return Ok(()) };
+            self.remembered.feed(written);
+            if began.elapsed() > slice {
                 return Ok(());
             }
         }
+    }
+
+    /// Has a batch written, and waits until it is committed. `None` if it was not written.
+    fn submit(&self, writer: &Writer, batch: Batch) -> Option<Written> {
+        let (answer, answered) = mpsc::channel();
+        let owner = self.owner;
+        let erasures = Arc::clone(&writer.erasures);
+        writer.submit(move |connection, _| {
+            let written = write(connection, &batch, owner, maintenance::now());
+            if !batch.forgotten.is_empty() {
+                erasures.add();
+            }
+            match written {
+                Ok(number) => JobOutcome::Keep(Box::new(move |committed| {
+                    let number = number.filter(|_| committed.is_ok());
+                    let _ = answer.send(number.map(|number| batch.written(number)));
+                })),
+                Err(error) => maintenance::keep_or_log(Err::<(), _>(error)),
+            }
+        });
+        answered.recv().ok().flatten()
     }
 
     fn waiting(&self, connection: &Connection) -> StoreResult<PendingWork> {

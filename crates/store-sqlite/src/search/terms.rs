@@ -14,20 +14,21 @@ pub(super) const BEGINNING: &str = "\u{e003}";
 const KEY: char = '\u{e004}';
 
 /// The longest word that is indexed whole, in letters. A longer word is cut to this length.
-pub(super) const LONGEST: usize = 40;
+pub(crate) const LONGEST: usize = 40;
+
 /// What makes a row of the index, beside its text.
 #[derive(Clone, Copy)]
-pub(super) struct RowOwner<'a> {
+pub(crate) struct RowOwner<'a> {
     /// The key of the row. Titles have keys below zero.
-    pub(super) key: i64,
-    pub(super) tenant: i64,
-    pub(super) conversation: i64,
+    pub(crate) key: i64,
+    pub(crate) tenant: i64,
+    pub(crate) conversation: i64,
     /// Messages have the session key of their conversation.
-    pub(super) session_key: Option<&'a str>,
+    pub(crate) session_key: Option<&'a str>,
 }
 
 /// The terms of a folded text, separated by spaces. Common words have no parts among them.
-pub(super) fn of_text(folded: &str, row: RowOwner<'_>, is_common: impl FnMut(&str) -> bool) -> String {
+pub(crate) fn of_text(folded: &str, row: RowOwner<'_>, is_common: impl FnMut(&str) -> bool) -> String {
     let mut line = String::with_capacity(folded.len() * 4 + 64);
     let _ = write!(line, "{TENANT}{} {CONVERSATION}{} ", row.tenant, row.conversation);
     if let Some(session_key) = row.session_key {
@@ -73,6 +74,28 @@ pub(crate) fn cut(word: &str) -> String {
 fn within_length(word: &str) -> &str {
     let end = if word.len() > LONGEST { word.char_indices().nth(LONGEST) } else { None };
     end.map_or(word, |(end, _)| &word[..end])
+}
+
+/// The terms of words in the terms of a text. Of a script without spaces: its letters, and pairs of them.
+pub(crate) fn words_of_line(line: &str) -> impl Iterator<Item = &str> {
+    let is_no_word = |term: &&str| term.starts_with([TENANT, CONVERSATION, KEY]);
+    // Words come first, then letters and pairs, then parts and beginnings.
+    let words = line.split(' ').skip_while(is_no_word);
+    words.take_while(|term| !term.starts_with(PART) && !term.starts_with(BEGINNING)).filter(|term| !term.is_empty())
+}
+
+/// Calls `found` with each word whose query ([`with_word`]) yields the rows of a term: the word itself, and its other
+/// number.
+pub(crate) fn each_word_found_by(term: &str, mut found: impl FnMut(&str)) {
+    found(term);
+    if term.len() < 2 || !term.bytes().all(|letter| letter.is_ascii_lowercase()) {
+        return;
+    }
+    let plural = format!("{term}s");
+    found(&plural);
+    if let Some(singular) = term.strip_suffix('s').filter(|singular| singular.len() > 2 && !singular.ends_with('s')) {
+        found(singular);
+    }
 }
 
 /// The plural of a word that may be English, or its singular.
@@ -192,6 +215,32 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
+
+    #[test]
+    fn a_term_finds_the_words_whose_query_has_it() {
+        let words =
+            ["dog", "dogs", "dogss", "glass", "glas", "gla", "as", "a", "s", "ss", "gpt4", "gpt4s", "höfe", "犬の"];
+        for term in words {
+            let mut found = Vec::new();
+            each_word_found_by(term, |word| found.push(word.to_owned()));
+            for word in words {
+                let is_asked = with_word(word).split(" OR ").any(|asked| asked == quoted(term));
+                assert_eq!(found.iter().any(|one| one == word), is_asked, "{term} {word}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_words_of_a_line_are_its_words_and_pairs_of_letters() {
+        let line = of_text(
+            &herma_store::search::fold("Dogs 犬の house and so on"),
+            RowOwner { key: 1, tenant: 1, conversation: 2, session_key: Some("ann") },
+            |word| word == "house",
+        );
+        let mut found: Vec<&str> = words_of_line(&line).collect();
+        found.sort_unstable();
+        assert_eq!(found, ["and", "dogs", "house", "on", "so", "の", "犬", "犬の"]);
+    }
 
     #[test]
     fn a_key_has_a_term_of_its_own_in_each_tenant() {

@@ -12,21 +12,21 @@ use crate::failure::{StoreResult, Translate};
 /// For how long only the process that wrote the index last may write it.
 const CLAIM: Duration = Duration::from_secs(3);
 
-/// Writes a batch. `false`, and nothing is written, if a row or the list of common words has changed since the batch
-/// was made.
-pub(crate) fn write(connection: &Connection, batch: &Batch, owner: i64, now: Timestamp) -> StoreResult<bool> {
+/// Writes a batch, and returns the number of this write. `None`, and nothing is written, if a row or the list of common
+/// words has changed since the batch was made.
+pub(crate) fn write(connection: &Connection, batch: &Batch, owner: i64, now: Timestamp) -> StoreResult<Option<i64>> {
     let (through, common_changes): (i64, i64) = connection
         .prepare_cached("SELECT through, common_changes FROM search_state")
         .and_then(|mut select| select.query_row([], |row| Ok((row.get(0)?, row.get(1)?))))
         .translated()?;
     if batch.mark.is_some_and(|(from, _)| from != through) || batch.common_changes != common_changes {
-        return Ok(false);
+        return Ok(None);
     }
     if !forget(connection, batch)? {
-        return Ok(false);
+        return Ok(None);
     }
     if !is_unchanged(connection, batch)? {
-        return Ok(false);
+        return Ok(None);
     }
     let mut insert =
         connection.prepare_cached("INSERT INTO search_index (rowid, terms) VALUES (?1, ?2)").translated()?;
@@ -47,7 +47,11 @@ pub(crate) fn write(connection: &Connection, batch: &Batch, owner: i64, now: Tim
         .and_then(|mut update| update.execute([through, owner, now.plus(CLAIM).0]))
         .translated()?;
     common::add(connection, &batch.found)?;
-    Ok(true)
+    // A trigger counts.
+    connection
+        .prepare_cached("SELECT writes FROM search_state")
+        .and_then(|mut select| select.query_row([], |row| row.get(0).map(Some)))
+        .translated()
 }
 
 /// Removes the terms of deleted or changed rows from the index. `false`, without any change, if these rows are no
@@ -120,7 +124,7 @@ fn source(connection: &Connection, key: i64) -> StoreResult<Option<EntrySource>>
         connection
             .prepare_cached(&format!("SELECT {SOURCE} FROM {MESSAGES} WHERE m.pk = ?1 AND m.compaction_pk IS NULL"))
             .and_then(|mut select| {
-                let read = |row: &Row<'_>| Ok(EntrySource::Message(row.get(1)?, row.get(2)?, row.get(3)?));
+                let read = |row: &Row<'_>| Ok(EntrySource::Message(row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?));
                 select.query_row([key], read).optional()
             })
     };
@@ -171,7 +175,7 @@ mod tests {
 
     fn index(connection: &Connection) {
         while let Some(batch) = next(connection, &mut Vocabulary::new(), BatchLimit::SMALL).unwrap() {
-            assert!(write(connection, &batch, 1, Timestamp(1)).unwrap());
+            assert!(write(connection, &batch, 1, Timestamp(1)).unwrap().is_some());
         }
     }
 
@@ -183,11 +187,12 @@ mod tests {
             "UPDATE messages SET id = randomblob(16) WHERE pk = 3",
             "UPDATE search_state SET through = 1",
             "UPDATE conversations SET session_key = 'mine'",
+            "UPDATE conversations SET rewinds = '[{\"after\":1,\"through\":2}]'",
         ] {
             let connection = database();
             let batch = next(&connection, &mut Vocabulary::new(), BatchLimit::SMALL).unwrap().unwrap();
             connection.execute(change, []).unwrap();
-            assert!(!write(&connection, &batch, 1, Timestamp(1)).unwrap(), "{change}");
+            assert!(write(&connection, &batch, 1, Timestamp(1)).unwrap().is_none(), "{change}");
             assert!(indexed(&connection, "hello").is_empty(), "{change}");
         }
     }
@@ -199,7 +204,7 @@ mod tests {
         titled("harbour");
         let batch = next(&connection, &mut Vocabulary::new(), BatchLimit::SMALL).unwrap().unwrap();
         titled("lighthouse");
-        assert!(!write(&connection, &batch, 1, Timestamp(1)).unwrap());
+        assert!(write(&connection, &batch, 1, Timestamp(1)).unwrap().is_none());
         index(&connection);
         assert_eq!((indexed(&connection, "harbour"), indexed(&connection, "lighthouse")), (vec![], vec![-1]));
     }
@@ -210,7 +215,7 @@ mod tests {
         connection.execute("UPDATE conversations SET title = 'harbour'", []).unwrap();
         let batch = next(&connection, &mut Vocabulary::new(), BatchLimit::SMALL).unwrap().unwrap();
         index(&connection);
-        assert!(!write(&connection, &batch, 2, Timestamp(1)).unwrap());
+        assert!(write(&connection, &batch, 2, Timestamp(1)).unwrap().is_none());
         connection.execute("UPDATE conversations SET title = NULL", []).unwrap();
         index(&connection);
         assert!(indexed(&connection, "harbour").is_empty());
@@ -244,5 +249,40 @@ mod tests {
         say(&connection, 2, "goodbye");
         index(&connection);
         assert_eq!((indexed(&connection, "hello"), indexed(&connection, "goodbye")), (vec![1], vec![2]));
+    }
+
+    #[test]
+    fn every_write_has_a_higher_number_also_after_rows_were_deleted() {
+        let connection = database();
+        let number =
+            || connection.query_row("SELECT writes FROM search_state", [], |row| row.get::<_, i64>(0)).unwrap();
+        let mut before = number();
+        for change in [
+            "SELECT 1",
+            "DELETE FROM messages WHERE pk = 3",
+            "UPDATE messages SET payload = '{\"content\":\"bye\"}', digest = randomblob(16) WHERE pk = 2",
+            "UPDATE conversations SET session_key = 'mine'",
+        ] {
+            connection.execute_batch(change).unwrap();
+            index(&connection);
+            assert!(number() > before, "{change}");
+            before = number();
+        }
+    }
+
+    #[test]
+    fn a_message_that_is_deleted_while_it_waits_to_be_indexed_again_raises_the_version_of_its_key() {
+        let connection = database();
+        connection.execute("UPDATE conversations SET session_key = 'mine'", []).unwrap();
+        index(&connection);
+        let version = || {
+            let key = herma_model::SessionKey::parse("mine").unwrap();
+            crate::memories::versions::of(&connection, herma_model::TenantId(1), &key).unwrap().version
+        };
+        let change = "UPDATE messages SET payload = '{\"content\":\"bye\"}', digest = randomblob(16) WHERE pk = 2";
+        connection.execute(change, []).unwrap();
+        let before = version();
+        connection.execute("DELETE FROM messages WHERE pk = 2", []).unwrap();
+        assert!(version() > before);
     }
 }

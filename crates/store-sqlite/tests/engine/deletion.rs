@@ -8,13 +8,14 @@ use herma_store::contract::deleting_sources::family;
 use herma_store::contract::fixture::running;
 use herma_store::contract::idempotency::with_key;
 use herma_store::contract::parking::{asked, own_call};
+use herma_store::contract::searching::search;
 use herma_store::{
     Admission, AskedBy, AskedCall, Change, Children, DeleteOutcome, EraseOutcome, Erasure, Extent, Facts, NewMemory,
     Park, Question, Store,
 };
 use rusqlite::Connection;
 
-use crate::database::{Database, check_file};
+use crate::database::{Database, check_file, number};
 
 /// The tables that still have rows of conversations, with the number of rows. Events about deletions do not count.
 /// For the search index, the indexed rows count.
@@ -223,6 +224,32 @@ async fn deleted_text_of_any_length_among_others_is_in_no_file() {
     world.delete("gone").await;
     world.delete("gone-too").await;
     wait_until_gone(&database.path(), &words).await;
+    world.holds_together().await;
+    check_file(&database.path());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deleted_words_that_many_messages_had_are_in_no_file() {
+    let database = Database::new();
+    let world = database.world().await;
+    let words: Vec<String> = (0..16).map(|_| rare_word()).collect();
+    // Half of the messages are indexed before these words are known to be common, half of them after.
+    for _ in 0..2 {
+        for _ in 0..20 {
+            world.talk(&world.one, "trip", &words.join(" "), &words.join(", ")).await;
+            world.talk(&world.one, "other", "hello", "hi").await;
+        }
+        world.one.index_all().await.unwrap();
+    }
+    let listed = |word: &String| {
+        let sql = format!("SELECT count(*) FROM search_common WHERE word = '{word}'");
+        number(&database.path(), &sql) == 1
+    };
+    assert!(words.iter().all(listed), "they are in the list of common words");
+    assert!(world.found(&world.scope, search(&words[0][4..20])).await.len() > 1);
+    world.delete("trip").await;
+    wait_until_gone(&database.path(), &words).await;
+    assert!(!words.iter().any(listed));
     world.holds_together().await;
     check_file(&database.path());
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use herma_model::provenance::CompactionMode;
 use herma_model::{ConversationId, SessionKey};
 use herma_store::contract::Engine as _;
+use herma_store::contract::searching::search;
 use herma_store::contract::summaries::{shown, undone};
 use herma_store::{MemoryQuery, Shown, Store, StoreError};
 use herma_store_sqlite::SqliteStore;
@@ -287,6 +288,42 @@ async fn an_older_process_that_has_the_file_open_goes_on() {
     newer.close().await;
     let whole: String = older.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(whole, "ok");
+}
+
+/// How an older process wrote the index.
+const OLDER_INDEXING: &str = "UPDATE search_state SET through = 2, owner = 7, until = 9";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_older_process_that_has_the_file_open_cannot_write_the_search_index() {
+    let database = written_by(38);
+    let older = Connection::open(database.path()).unwrap();
+    older.pragma_update(None, "journal_mode", "WAL").unwrap();
+    older.execute_batch(CONVERSATION).unwrap();
+    let mut write = older.prepare(OLDER_INDEXING).unwrap();
+    older.execute_batch("BEGIN").unwrap();
+    write.execute([]).unwrap();
+    older.execute_batch("ROLLBACK").unwrap();
+    let newer = database.open().await;
+    assert!(write.execute([]).unwrap_err().to_string().contains("no such column: until"));
+    newer.index_all().await.unwrap();
+    newer.close().await;
+    check_file(&database.path());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_that_earlier_releases_did_not_index_are_found() {
+    let database = written_by(38);
+    let connection = Connection::open(database.path()).unwrap();
+    connection.execute_batch(CONVERSATION).unwrap();
+    connection.execute_batch(OLDER_INDEXING).unwrap();
+    let world = database.world().await;
+    for _ in 0..2 {
+        assert_eq!(world.found(&world.scope, search("hello")).await, ["[hello]"]);
+        world.one.index_all().await.unwrap();
+    }
+    world.one.close().await;
+    world.two.close().await;
+    check_file(&database.path());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

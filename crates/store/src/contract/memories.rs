@@ -1,6 +1,7 @@
 //! Long-term memory: facts, who can see them, and what is remembered about some words.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use herma_model::{KeyScope, Memory, MemoryId, MemorySource, Recall, RecallStatus, Role, SessionKey, SessionKind};
 use uuid::Uuid;
@@ -10,6 +11,9 @@ use super::fixture::{finish, message, name, running};
 use crate::{
     Children, Commit, MemoryFilter, MemoryQuery, NewMemory, Remembered, Running, Scope, Shown, Store, TurnOutcome,
 };
+
+/// How soon what is indexed is remembered by every process.
+const SOON: Duration = Duration::from_millis(1500);
 
 pub(super) fn key(text: &str) -> SessionKey {
     SessionKey::parse(text).unwrap()
@@ -314,6 +318,52 @@ pub async fn what_is_known_of_an_earlier_version_is_not_taken<S: Store>(world: &
     let everything = crate::Erasure::SessionKey(key("ann"));
     world.one.erase(&world.scope, everything, crate::AskedBy(None), world.now()).await.unwrap();
     assert_eq!(asked().await, (Vec::new(), 0));
+}
+
+/// What is remembered by one of the processes about a word, as a turn asks that begins now.
+async fn asked_now<S: Store>(world: &World<S>, store: &S, word: &str) -> Vec<String> {
+    let mut admission = world.ask_anew("what is my dog called");
+    admission.session_key = Some(key("ann"));
+    let turn = running(world.admit(store, admission).await);
+    store.retract(turn.lease).await.unwrap();
+    let query = MemoryQuery {
+        tenant: world.scope.tenant,
+        session_key: key("ann"),
+        words: vec![word.to_owned()],
+        passages: 4,
+        facts: 4,
+        shown: Shown { conversation: turn.facts.id, hidden_through: None },
+        as_of: turn.memory,
+    };
+    let remembered = store.remember(query).await.unwrap();
+    said(&remembered).into_iter().map(str::to_owned).collect()
+}
+
+pub async fn what_is_said_after_a_recall_is_remembered_by_every_process<S: Store>(world: &World<S>) {
+    world.talk(&world.one, "keyless", "an old dog is called Rex", "yes").await;
+    talk_as(world, "ann", "first", "my dog is called Bello", "a fine name").await;
+    let expect = async |expected: &[&str]| {
+        world.one.index_all().await.unwrap();
+        for store in [&world.one, &world.two] {
+            let began = Instant::now();
+            let mut found = asked_now(world, store, "dog").await;
+            while found != expected && began.elapsed() < SOON {
+                found = asked_now(world, store, "dog").await;
+            }
+            assert_eq!(found, expected);
+            assert_eq!(asked_now(world, store, "dog").await, expected, "and it stays so");
+        }
+    };
+    expect(&["my dog is called Bello"]).await;
+    talk_as(world, "ann", "second", "her dog is called Tom", "nice").await;
+    expect(&["her dog is called Tom", "my dog is called Bello"]).await;
+    // It was indexed before, and is indexed again under its key.
+    talk_as(world, "ann", "keyless", "I am Ann", "hello").await;
+    expect(&["an old dog is called Rex", "her dog is called Tom", "my dog is called Bello"]).await;
+    world.one.delete(&world.scope, &name("second"), Children::Keep, world.now()).await.unwrap();
+    expect(&["an old dog is called Rex", "my dog is called Bello"]).await;
+    talk_as(world, "ann", "third", "a dog for the deleted one", "yes").await;
+    expect(&["a dog for the deleted one", "an old dog is called Rex", "my dog is called Bello"]).await;
 }
 
 pub async fn what_is_said_in_a_running_turn_is_not_remembered<S: Store>(world: &World<S>) {

@@ -46,6 +46,7 @@ macro_rules! contract_suite {
                 a_block_goes_with_what_it_quotes
                 what_is_not_recorded_is_not_remembered
                 what_is_known_of_an_earlier_version_is_not_taken
+                what_is_said_after_a_recall_is_remembered_by_every_process
                 a_restored_turn_is_remembered_only_if_it_was_recorded
                 what_is_said_in_a_running_turn_is_not_remembered
             }

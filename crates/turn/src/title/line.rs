@@ -29,12 +29,33 @@ const PAIRS: [(&str, &str); 12] = [
 const MARKERS: [&str; 8] = ["> ", "- ", "* ", "+ ", "• ", "[ ] ", "[x] ", "[X] "];
 
 /// A text without invisible characters. Every kind of line end becomes a line feed, other white space becomes a space.
+/// Joiners stay between the letters and emoji that they join: without them an emoji falls apart, and some words change.
 pub(super) fn visible(text: &str) -> Cow<'_, str> {
     // Most texts have nothing to replace, and a message may be long.
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n')) {
         return Cow::Borrowed(text);
     }
-    Cow::Owned(text.replace("\r\n", "\n").chars().filter_map(visible_character).collect())
+    let text = text.replace("\r\n", "\n");
+    let mut visible = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    while let Some(character) = rest.next() {
+        let joins = is_joiner(character)
+            && visible.chars().next_back().is_some_and(can_be_joined)
+            && rest.peek().copied().is_some_and(can_be_joined);
+        visible.extend(if joins { Some(character) } else { visible_character(character) });
+    }
+    Cow::Owned(visible)
+}
+
+/// The joiner and the non-joiner of zero width.
+const fn is_joiner(character: char) -> bool {
+    matches!(character, '\u{200c}' | '\u{200d}')
+}
+
+/// Whether a joiner beside this character can change how it looks.
+fn can_be_joined(character: char) -> bool {
+    let is_emoji = matches!(character, '\u{2190}'..='\u{2bff}' | '\u{1f000}'..='\u{1faff}');
+    is_emoji || is_combining(character) || (!character.is_ascii() && character.is_alphanumeric())
 }
 
 fn visible_character(character: char) -> Option<char> {
@@ -150,11 +171,13 @@ fn end_of_sentences(line: &str, limit: usize) -> Option<usize> {
     last.filter(|end| line[..*end].chars().count() >= LEAST_SENTENCE)
 }
 
-/// Where the first `most` characters end. Never between a letter and its combining characters.
+/// Where the first `most` characters end. Never between a letter and its combining characters, nor beside a joiner.
 fn boundary(line: &str, most: usize) -> usize {
     let starts: Vec<(usize, char)> = line.char_indices().take(most + 1).collect();
     let mut at = most;
-    while at > 1 && starts.get(at).is_some_and(|(_, next)| is_combining(*next)) {
+    let belongs = |at: usize| starts.get(at).is_some_and(|(_, next)| is_combining(*next) || is_joiner(*next));
+    let follows_a_joiner = |at: usize| starts.get(at - 1).is_some_and(|(_, last)| is_joiner(*last));
+    while at > 1 && (belongs(at) || follows_a_joiner(at)) {
         at -= 1;
     }
     starts.get(at).map_or(line.len(), |(start, _)| *start)

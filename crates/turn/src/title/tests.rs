@@ -80,8 +80,24 @@ fn invisible_characters_are_left_out() {
         ("one\u{2028}two", "one"),
         ("a\u{a0}\u{3000}b", "a b"),
         ("tag\u{e0041}ged", "tagged"),
+        ("a\u{200d}b 👩\u{200d} \u{200d}🚀 c\u{200d}", "ab 👩 🚀 c"),
+        ("“\u{200d}👩 x”", "👩 x"),
     ] {
         assert_eq!(of_text(text).as_deref(), Some(title), "{text:?}");
+    }
+}
+
+#[test]
+fn joiners_stay_where_they_join_and_a_joined_emoji_is_not_cut() {
+    for text in ["👩\u{200d}🚀 in orbit", "🏳\u{fe0f}\u{200d}🌈 flag", "می\u{200c}خواهم"] {
+        assert_eq!(of_text(text).as_deref(), Some(text));
+    }
+    let family = "👨\u{200d}👩\u{200d}👧\u{200d}👦";
+    for before in 50..59 {
+        let whole = format!("{}{family}{}", "x".repeat(before), "y".repeat(20));
+        let title = of_text(&whole).unwrap();
+        let cut = title.trim_start_matches('x').trim_end_matches('…').trim_end_matches('y');
+        assert!(cut.is_empty() || cut == family, "{title:?}");
     }
 }
 
@@ -240,6 +256,8 @@ fn texts() -> impl Strategy<Value = String> {
             "e\u{301}",
             "🇳🇴",
             "👍🏽",
+            "👩\u{200d}🚀",
+            "\u{200d}",
             "title:",
         ])
         .prop_map(str::to_owned),
@@ -248,7 +266,7 @@ fn texts() -> impl Strategy<Value = String> {
 }
 
 fn is_mark(sign: char) -> bool {
-    matches!(sign, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
+    matches!(sign, '\u{200b}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
 }
 
 proptest! {

@@ -8,9 +8,9 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use http::Response;
 use http::header::{CONTENT_TYPE, HeaderMap};
-use hyper::body::{Body as _, Incoming};
+use hyper::body::{Body as _, Frame, Incoming};
 
-use super::connection::OpenConnection;
+use super::connection::{OpenConnection, quiet};
 use super::pool::Pool;
 
 /// An answer whose head has arrived.
@@ -45,6 +45,23 @@ struct Open {
     pool: Arc<Pool>,
 }
 
+impl Open {
+    /// The body asks the connection for bytes when it is polled, so it is polled before and after the connection. Both
+    /// wake each other; only the last drive, which waits for the socket, has to wake the caller.
+    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let mut frame = Pin::new(&mut self.body).poll_frame(&mut quiet());
+        if frame.is_pending() {
+            self.connection.drive(&mut quiet());
+            frame = Pin::new(&mut self.body).poll_frame(&mut quiet());
+        }
+        if frame.is_pending() {
+            self.connection.drive(context);
+            frame = Pin::new(&mut self.body).poll_frame(&mut quiet());
+        }
+        frame
+    }
+}
+
 impl AnswerBody {
     /// How many bytes are still to come, if the server says so.
     pub(super) fn expected(&self) -> Option<u64> {
@@ -63,13 +80,7 @@ impl Stream for AnswerBody {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let Some(open) = &mut self.0 else { return Poll::Ready(None) };
         loop {
-            // The body asks the connection for bytes when it is polled. So it is polled before and after.
-            let mut frame = Pin::new(&mut open.body).poll_frame(context);
-            if frame.is_pending() {
-                open.connection.drive(context);
-                frame = Pin::new(&mut open.body).poll_frame(context);
-            }
-            match frame {
+            match open.poll_frame(context) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Some(Ok(frame))) => {
                     if let Ok(bytes) = frame.into_data() {

@@ -33,6 +33,9 @@ impl OpenConnection {
 
     /// Sends a request and returns when the head of the answer has arrived. The error has the request in it if nothing
     /// was sent. Dropping the future leaves the connection in the middle of a call; drop the connection too.
+    ///
+    /// Only the socket wakes the caller. What the connection hands to `answer` is seen in the same poll, so a waker there
+    /// would only have the caller's task run once more for nothing.
     pub(super) async fn send(
         &mut self,
         request: ModelRequest,
@@ -41,7 +44,12 @@ impl OpenConnection {
         let driver = &mut self.driver;
         poll_fn(|context| {
             drive(driver, context);
-            answer.as_mut().poll(context)
+            let answered = answer.as_mut().poll(&mut quiet());
+            if answered.is_ready() {
+                // The connection waits for a reader of the body. It must not wake this task when there is one.
+                drive(driver, &mut quiet());
+            }
+            answered
         })
         .await
     }
@@ -53,9 +61,14 @@ impl OpenConnection {
 
     /// Whether the connection can take another request now: it is open, and its last answer has ended.
     pub(super) fn is_usable(&mut self) -> bool {
-        self.drive(&mut Context::from_waker(Waker::noop()));
+        self.drive(&mut quiet());
         self.driver.is_some() && self.sender.is_ready()
     }
+}
+
+/// A context that wakes nothing.
+pub(super) const fn quiet() -> Context<'static> {
+    Context::from_waker(Waker::noop())
 }
 
 type Driver = Option<Box<Connection<TokioIo<Socket>, Full<Bytes>>>>;

@@ -18,7 +18,7 @@ Examples:
   herma sessions list --all --json | jq -r .id     a row a line, as over HTTP
 
 KIND is what the conversation began as; a compaction does not change it. ID is the short id, which
-every command takes. Helpers and background work, what never had an answer, and what was archived are
+every command takes. Helpers, background work, what never had an answer and what was archived are
 left out unless asked for.";
 
 /// Flags of `sessions list`.
