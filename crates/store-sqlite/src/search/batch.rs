@@ -1,13 +1,13 @@
 //! Batches: rows to index or to take out of the index, with their terms.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use herma_model::{ConversationId, MessageId, Role, Seq, Timestamp};
 use herma_store::search::{fold, text_of};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
-use super::common::Vocabulary;
+use super::common::{self, Vocabulary};
 use super::terms::{self, RowOwner};
 use crate::failure::{StoreResult, Translate};
 use crate::remember::{IndexedMessage, Written};
@@ -53,7 +53,7 @@ pub(crate) struct Batch {
     pub(super) common_changes: i64,
     /// Words that may be new in that list after the write.
     pub(super) found: Vec<String>,
-    /// Words of that list that the removed rows had.
+    /// Words of that list that were only in the removed rows.
     pub(super) removed: BTreeSet<String>,
 }
 
@@ -201,25 +201,34 @@ fn forgotten(
         )
         .translated()?;
     let mut rows = select.query([most.rows]).translated()?;
-    let (mut all, mut common, mut size) = (Vec::new(), BTreeSet::new(), 0);
+    let (mut all, mut words, mut size) = (Vec::new(), BTreeSet::new(), 0);
     while let Some(row) = rows.next().translated()? {
-        let entry = forgotten_row(connection, vocabulary, row, &mut common)?;
+        let entry = forgotten_row(connection, vocabulary, row, &mut words)?;
         size += entry.terms.len() / 4;
         all.push(entry);
         if size > most.text {
             break;
         }
     }
-    Ok((all, common))
+    // The few words that are left are looked for again when the batch is written. Another row that has a word now leaves
+    // the index after the rows of this batch, and is then the one to be looked at.
+    let keys: HashSet<i64> = all.iter().map(|row| row.key).collect();
+    let mut last = BTreeSet::new();
+    for word in words {
+        if !common::has_other_row(connection, &word, &keys)? {
+            last.insert(word);
+        }
+    }
+    Ok((all, last))
 }
 
-/// A row of `search_forget`. Its words that are in the list of common words are added to `common`. The index itself
+/// A row of `search_forget`. Its words that are in the list of common words are added to `words`. The index itself
 /// tells whether it has the session key among the row's terms.
 fn forgotten_row(
     connection: &Connection,
     vocabulary: &Vocabulary,
     row: &Row<'_>,
-    common: &mut BTreeSet<String>,
+    words: &mut BTreeSet<String>,
 ) -> StoreResult<RemovedRow> {
     let (pk, key, tenant, conversation) = read_keys(row).translated()?;
     let said = row.get_ref(2).and_then(|said| Ok(said.as_str()?)).translated()?;
@@ -229,8 +238,8 @@ fn forgotten_row(
         Some(_) | None => None,
     };
     for word in vocabulary.listed(&text) {
-        if !common.contains(word) {
-            common.insert(word.to_owned());
+        if !words.contains(word) {
+            words.insert(word.to_owned());
         }
     }
     let terms = vocabulary.written_terms(&text, RowOwner { key, tenant, conversation, session_key });

@@ -9,7 +9,7 @@
 //! A word leaves the list together with the last row that has it, because it may have been erased.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use rusqlite::{Connection, Row, params};
 
@@ -165,6 +165,9 @@ impl Vocabulary {
             }
             return;
         }
+        if self.list.len() >= self.limits.words {
+            return;
+        }
         // Numbers and identifiers are many, and few of them become common. A search for a part of a number would go
         // through all numbers. The term of a cut word must not be taken for a common word.
         let is_countable = !word.bytes().any(|byte| byte.is_ascii_digit()) && !terms::may_be_cut(word);
@@ -218,6 +221,19 @@ pub(super) fn add(connection: &Connection, words: &[String]) -> StoreResult<()> 
             > 0;
     }
     note_change(connection, is_changed)
+}
+
+/// Whether the index has a row with a word, beside those with these keys.
+pub(super) fn has_other_row(connection: &Connection, word: &str, keys: &HashSet<i64>) -> StoreResult<bool> {
+    let mut select =
+        connection.prepare_cached("SELECT rowid FROM search_index WHERE search_index MATCH ?1").translated()?;
+    let mut found = select.query([terms::quoted(word)]).translated()?;
+    while let Some(row) = found.next().translated()? {
+        if !keys.contains(&row.get(0).translated()?) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Removes those of these words from the list that no row of the index has any more.
