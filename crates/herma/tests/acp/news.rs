@@ -98,7 +98,7 @@ fn a_compaction_in_place_by_another_process_claims_no_new_head() {
     assert_eq!(facts["currentHermesSessionId"], facts["rootHermesSessionId"]);
     assert!(facts.get("previousHermesSessionId").is_none(), "{facts}");
     let ledger = run(&agent, &["compactions", &session]);
-    let compaction = ledger.split_whitespace().find(|word| word.starts_with("cmp_")).unwrap();
+    let compaction = ledger.lines().nth(1).and_then(|line| line.split_whitespace().next()).unwrap();
     run(&agent, &["undo", &session, compaction]);
     let told = told_so_far(&agent, &session);
     assert_eq!(kinds(&told), ["usage_update"], "an undo moves no head, and makes the context longer");
