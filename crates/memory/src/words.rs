@@ -42,7 +42,7 @@ pub(crate) fn asked_words(text: &str) -> Vec<String> {
             continue;
         }
         let length = word.text.chars().count();
-        if length > 2 && COMMON.binary_search(&word.text).is_err() {
+        if length > 2 {
             found.push((length, word.text));
         }
     }
@@ -53,7 +53,8 @@ pub(crate) fn asked_words(text: &str) -> Vec<String> {
         if asked.len() == MOST_WORDS {
             break;
         }
-        if !asked.iter().any(|known| known == word) {
+        // Only words that are long enough to be asked are looked up here. A pair of letters is never common.
+        if !asked.iter().any(|known| known == word) && COMMON.binary_search(&word).is_err() {
             asked.push(word.to_owned());
         }
     }
