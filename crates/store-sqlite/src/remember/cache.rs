@@ -99,7 +99,7 @@ impl RecallCache {
             NotFound::Unknown => StoreError::Failed("a recall had no connection".to_owned()),
         })?;
         known.said = HashMap::new();
-        self.lock().keep(scope(query), *known);
+        self.lock().keep(&scope(query), *known);
         Ok(remembered)
     }
 
@@ -116,7 +116,7 @@ impl RecallCache {
 
 impl Entries {
     /// Keeps what a recall has read.
-    pub(super) fn keep(&mut self, scope: Scope, mut known: Known) {
+    pub(super) fn keep(&mut self, scope: &Scope, mut known: Known) {
         self.clock += 1;
         let (used, fed) = (self.clock, self.fed);
         known.words.values_mut().for_each(|word| word.used = used);
@@ -135,7 +135,7 @@ impl Entries {
         }
         entry.known.extend(known, fed);
         self.bytes = self.bytes.saturating_sub(dropped);
-        self.grow(&scope, grown);
+        self.grow(scope, grown);
     }
 
     /// Notes that what is known of a key has grown, and drops something if it is too much.

@@ -181,7 +181,7 @@ mod tests {
         for word in words {
             known.word_to_fill(word).put(except, SaidList::new(Vec::new(), false, true, through, Instant::now()));
         }
-        entries.keep((TenantId(1), key("ann")), known);
+        entries.keep(&(TenantId(1), key("ann")), known);
     }
 
     fn new(number: i64, messages: Vec<IndexedMessage>) -> Written {
@@ -285,7 +285,7 @@ mod tests {
                 known.word_to_fill(word).put(None, SaidList::new(rows, true, true, 2_000, Instant::now()));
             }
             known.grown = known.bytes();
-            entries.keep((TenantId(1), key("ann")), known);
+            entries.keep(&(TenantId(1), key("ann")), known);
         }
         let known = &entries.all[&(TenantId(1), key("ann"))].known;
         assert!(known.bytes() <= 12 * 1024 * 1024, "{}", known.bytes());
