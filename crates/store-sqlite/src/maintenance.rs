@@ -28,10 +28,17 @@ const SWEEP: Duration = Duration::from_secs(2);
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// The log is copied into the database if it has more than this many bytes and more than this many uncopied pages. The
 /// size alone does not tell, because the file keeps it when the log restarts.
-const LOG_LIMIT: u64 = 16 * 1024 * 1024;
-const LOG_PAGES: i64 = 4096;
+///
+/// A page that many turns have written is copied once. So it pays to let the log grow, but a start after `kill -9` has
+/// to read all of it.
+const LOG_LIMIT: u64 = 32 * 1024 * 1024;
+const LOG_PAGES: i64 = 8192;
+/// How often the log is copied again because turns have written more pages than this meanwhile. The writer has to copy
+/// the pages that are left, and no turn is written while it does.
+const COPY_ROUNDS: usize = 3;
+const FEW_PAGES: i64 = 256;
 /// From this size on the log's file is truncated. It gets so large only while a long read needs its beginning.
-const LARGE_LOG: u64 = 48 * 1024 * 1024;
+const LARGE_LOG: u64 = 128 * 1024 * 1024;
 /// Shortest time between two attempts to truncate the log's file.
 const EMPTY_AGAIN: Duration = Duration::from_secs(1);
 /// When a process takes turns out of the index of joinable turns that others have left there. Not at its start: after
@@ -261,16 +268,24 @@ impl Maintenance {
 
     /// Copies the log into the database without blocking readers or writers, then has the writer restart it.
     fn checkpoint(&self) {
-        let copied = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get::<_, i64>(0));
-        tracing::debug!(?copied, "log copied into the database");
+        for _ in 0..COPY_ROUNDS {
+            self.copy_log();
+            if self.pages_to_copy() <= FEW_PAGES {
+                break;
+            }
+        }
         self.writer.restart_log();
     }
 
     /// Copies the log into the database without blocking readers or writers, then has the writer truncate its file.
     fn empty_log(&self) {
+        self.copy_log();
+        self.writer.truncate_log();
+    }
+
+    fn copy_log(&self) {
         let copied = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get::<_, i64>(0));
         tracing::debug!(?copied, "log copied into the database");
-        self.writer.truncate_log();
     }
 }
 
