@@ -16,6 +16,7 @@
 //! - [`request_log`]: one log line for each request.
 //! - [`request_trace`]: the trace that a request belongs to.
 //! - [`security_headers`]: what browsers may not do with an answer.
+//! - [`workers`]: the runtimes that serve connections.
 //! - [`sockets`]: counts the open WebSockets and tells them to close.
 
 mod answer;
@@ -48,6 +49,8 @@ mod security_headers;
 mod server;
 mod sockets;
 mod stream;
+mod workers;
 
 pub use app::{Authentication, HttpSettings};
 pub use server::Server;
+pub use workers::Workers;

@@ -1,18 +1,22 @@
 //! Accepts connections, serves them, and stops.
 
+use std::error::Error;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use axum::Router;
 use herma_gateway::Gateway;
 use hyper::Request;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::app::{App, HttpSettings, Shared, router};
@@ -24,11 +28,14 @@ use crate::malformed::RefusingSocket;
 use crate::metrics::Metrics;
 use crate::poll_again::PollAgain;
 use crate::sockets::Sockets;
+use crate::workers::{Workers, run_on};
 
 /// How long a client may take to send the head of a request.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// The most bytes of a request's head. Also the most bytes of a body that are read ahead.
 const BUFFER_BYTES: usize = 64 * 1024;
+/// A request with more bytes than this, or with an unknown number, does not hold up the other connections of its thread.
+const LARGE_REQUEST: u64 = 256 * 1024;
 /// How long to pause after a failed accept, for example when there are no more sockets.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -51,13 +58,14 @@ impl Server {
     }
 
     /// Serves until `shutdown` resolves. Then it accepts no more connections, and open ones finish their requests and
-    /// turns.
+    /// turns. This runtime accepts connections and serves large requests, `workers` serve the rest.
     pub async fn serve(
         self,
         listener: TcpListener,
+        workers: Workers,
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> std::io::Result<()> {
-        serve(&self.0, listener, shutdown).await
+        serve(&self.0, listener, &workers, shutdown).await
     }
 }
 
@@ -72,11 +80,10 @@ fn app(gateway: Arc<Gateway>, settings: HttpSettings) -> App {
 async fn serve(
     app: &Shared,
     listener: TcpListener,
+    workers: &Workers,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
-    let routes = router(app);
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(BUFFER_BYTES);
+    let connections = Arc::new(Connections::to(app, Handle::current()));
     let stop = watch::Sender::new(false);
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
@@ -89,32 +96,11 @@ async fn serve(
             continue;
         };
         let _ = socket.set_nodelay(true);
-        let socket = ClientSocket::new(socket);
-        let (peer, routes) = (socket.connection(), TowerToHyperService::new(routes.clone()));
-        let client = peer.client();
-        let service = service_fn(move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(client.clone());
-            request.extensions_mut().insert(ClientAddress::of(address));
-            let (answering, peer) = (routes.call(request), peer.clone());
-            async move {
-                answering.await.inspect(|answer| {
-                    answer.extensions().get::<Outlet>().inspect(|outlet| outlet.set(&peer));
-                })
-            }
-        });
-        let connection = http.serve_connection(TokioIo::new(RefusingSocket::new(socket)), service);
-        let mut stopping = stop.subscribe();
-        tokio::spawn(async move {
-            let mut connection = std::pin::pin!(connection.with_upgrades());
-            let ended = tokio::select! {
-                biased;
-                ended = PollAgain::new(connection.as_mut()) => ended,
-                _ = stopping.changed() => {
-                    connection.as_mut().graceful_shutdown();
-                    connection.await
-                }
-            };
-            if let Err(error) = ended {
+        // The runtime that serves the connection registers the socket anew.
+        let Ok(socket) = socket.into_std() else { continue };
+        let (connections, stopping) = (Arc::clone(&connections), stop.subscribe());
+        workers.spawn(async move {
+            if let Err(error) = connections.serve(socket, address, stopping).await {
                 tracing::debug!(%error, "a connection ended early");
             }
         });
@@ -125,4 +111,56 @@ async fn serve(
     stop.closed().await;
     app.sockets.closed().await;
     Ok(())
+}
+
+/// What all connections share.
+struct Connections {
+    http: http1::Builder,
+    routes: Router,
+    /// Serves the requests that take long to read.
+    large_requests: Handle,
+}
+
+impl Connections {
+    fn to(app: &Shared, large_requests: Handle) -> Self {
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(BUFFER_BYTES);
+        Self { http, routes: router(app), large_requests }
+    }
+
+    /// Serves a connection until it ends, or until it has finished its requests after `stopping` has changed.
+    async fn serve(
+        &self,
+        socket: std::net::TcpStream,
+        address: SocketAddr,
+        mut stopping: watch::Receiver<bool>,
+    ) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let socket = ClientSocket::new(TcpStream::from_std(socket)?);
+        let (peer, routes) = (socket.connection(), TowerToHyperService::new(self.routes.clone()));
+        let (client, large_requests) = (peer.client(), self.large_requests.clone());
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(client.clone());
+            request.extensions_mut().insert(ClientAddress::of(address));
+            let is_large = request.body().size_hint().exact().is_none_or(|bytes| bytes > LARGE_REQUEST);
+            let elsewhere = is_large.then(|| large_requests.clone());
+            let (answering, peer) = (routes.call(request), peer.clone());
+            async move {
+                let answered = match elsewhere {
+                    Some(runtime) => run_on(&runtime, answering).await,
+                    None => answering.await,
+                };
+                answered.inspect(|answer| {
+                    answer.extensions().get::<Outlet>().inspect(|outlet| outlet.set(&peer));
+                })
+            }
+        });
+        let serving = self.http.serve_connection(TokioIo::new(RefusingSocket::new(socket)), service);
+        let mut serving = std::pin::pin!(serving.with_upgrades());
+        tokio::select! {
+            biased;
+            ended = PollAgain::new(serving.as_mut()) => return Ok(ended?),
+            _ = stopping.changed() => serving.as_mut().graceful_shutdown(),
+        }
+        Ok(serving.await?)
+    }
 }

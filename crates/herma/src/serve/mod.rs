@@ -3,6 +3,7 @@
 mod authentication;
 mod first_key;
 mod listen;
+mod worker_threads;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use herma_config::Config;
 use herma_gateway::{Gateway, Settings};
-use herma_http::Server;
+use herma_http::{Server, Workers};
 use tokio::sync::oneshot;
 
 use crate::arguments::{Common, ServeFlags};
@@ -21,12 +22,13 @@ use crate::telemetry::Telemetry;
 use crate::{logging, output, setup};
 
 pub(crate) use first_key::FILE as API_KEY_FILE;
+use worker_threads::WorkerThreads;
 
 /// The exit code after a second signal, as shells use it.
 const INTERRUPTED: u8 = 130;
 /// How long connections get to close after the last turn has ended.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// These threads do store reads and name look-ups. More of them would only cost memory.
+/// These threads of a runtime do store reads and name look-ups. More of them would only cost memory.
 const BLOCKING_THREADS: usize = 8;
 const THREAD_STACK: usize = 1024 * 1024;
 
@@ -39,15 +41,16 @@ pub(crate) fn run(common: Common, flags: ServeFlags) -> anyhow::Result<ExitCode>
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)
         .thread_stack_size(THREAD_STACK)
-        .thread_name("herma-worker")
+        .thread_name("herma-main")
         .build()
         .context("cannot start the runtime")?;
-    let outcome = runtime.block_on(serve(&loaded.config));
+    let workers = WorkerThreads::start().context("cannot start the runtime")?;
+    let outcome = runtime.block_on(serve(&loaded.config, workers.workers()));
     runtime.shutdown_background();
     outcome
 }
 
-async fn serve(config: &Config) -> anyhow::Result<ExitCode> {
+async fn serve(config: &Config, workers: Workers) -> anyhow::Result<ExitCode> {
     // Catch signals before clients can know that the server is there.
     let mut signals = Signals::catch().context("cannot catch signals")?;
     let servers = setup::ConfiguredServers::of(config)?;
@@ -71,7 +74,7 @@ async fn serve(config: &Config) -> anyhow::Result<ExitCode> {
     let http = Server::new(Arc::clone(&gateway), setup::http_settings(config, authentication));
     let export = telemetry.start(http.metrics());
     let (stop, stopped) = oneshot::channel::<()>();
-    let mut server = tokio::spawn(http.serve(listener, async move {
+    let mut server = tokio::spawn(http.serve(listener, workers, async move {
         let _ = stopped.await;
     }));
     output::note(&format!("herma listening on http://{address}"));

@@ -38,6 +38,23 @@ async fn an_answer_whose_client_left_is_finished_and_stored() {
     assert_eq!(transcript(&cluster.herma.client(), "s").await, ["user: one", "assistant: reply to: one"]);
 }
 
+/// Large requests are served by another runtime than their connection.
+#[tokio::test]
+async fn a_large_request_whose_client_left_is_finished_or_cancelled_like_any_other() {
+    let cluster = Cluster::start().await;
+    let question = "word ".repeat(100_000);
+    let (gate, asked) = cluster.hold(cluster.session("s"), ask(&question)).await;
+    asked.abort();
+    assert!(asked.await.is_err());
+    gate.open();
+    cluster.stored().until_turns("completed", 1).await;
+    let (_gate, asked) = cluster.hold(cluster.session("t").header(CANCEL.0, CANCEL.1), ask(&question)).await;
+    asked.abort();
+    cluster.upstream.until_open(0).await;
+    cluster.stored().until_turns("cancelled", 1).await;
+    cluster.stored().until_settled().await;
+}
+
 #[tokio::test]
 async fn cancel_ends_the_model_call_and_keeps_what_was_shown() {
     let cluster = Cluster::start().await;

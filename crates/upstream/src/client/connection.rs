@@ -14,6 +14,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 use hyper::client::conn::http1::{Connection, SendRequest};
 use hyper_util::rt::TokioIo;
+use tokio::runtime::{Handle, Id};
 
 use super::connector::Socket;
 
@@ -24,11 +25,17 @@ pub(super) struct OpenConnection {
     sender: SendRequest<Full<Bytes>>,
     /// `None` once the connection has ended. It must not be polled again then.
     driver: Option<Box<Connection<TokioIo<Socket>, Full<Bytes>>>>,
+    runtime: Option<Id>,
 }
 
 impl OpenConnection {
     pub(super) fn new(sender: SendRequest<Full<Bytes>>, driver: Connection<TokioIo<Socket>, Full<Bytes>>) -> Self {
-        Self { sender, driver: Some(Box::new(driver)) }
+        Self { sender, driver: Some(Box::new(driver)), runtime: this_runtime() }
+    }
+
+    /// The runtime that made it, whose thread learns first what arrives.
+    pub(super) const fn runtime(&self) -> Option<Id> {
+        self.runtime
     }
 
     /// Sends a request and returns when the head of the answer has arrived. The error has the request in it if nothing
@@ -64,6 +71,11 @@ impl OpenConnection {
         self.drive(&mut quiet());
         self.driver.is_some() && self.sender.is_ready()
     }
+}
+
+/// The runtime that this is called in.
+pub(super) fn this_runtime() -> Option<Id> {
+    Handle::try_current().ok().map(|runtime| runtime.id())
 }
 
 /// A context that wakes nothing.

@@ -1,12 +1,17 @@
 //! The idle connections of each model server, and the way of a request to one of them.
+//!
+//! A connection serves requests of the runtime that made it. From another runtime it could be used too, but everything
+//! that arrives on it would wake two threads.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use tokio::runtime::{Handle, Id};
+
 use super::answer_body::Answer;
 use super::certificates::Certificates;
-use super::connection::{ModelRequest, OpenConnection};
+use super::connection::{ModelRequest, OpenConnection, this_runtime};
 use super::connector::{ConnectError, Connector};
 use super::settings::Origin;
 
@@ -52,16 +57,19 @@ pub(super) struct Pool {
     idle: Mutex<Idle>,
 }
 
-/// Idle connections, each with the time when it became idle. The last one was used last.
 #[derive(Default)]
 struct Idle {
-    connections: Vec<(Instant, OpenConnection)>,
+    of_runtime: HashMap<Option<Id>, Vec<IdleConnection>>,
     is_swept: bool,
 }
 
+/// Since when a connection is idle. In a list of them, the last one was used last.
+type IdleConnection = (Instant, OpenConnection);
+
 impl std::fmt::Debug for Idle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Idle").field("connections", &self.connections.len()).finish_non_exhaustive()
+        let connections: usize = self.of_runtime.values().map(Vec::len).sum();
+        f.debug_struct("Idle").field("connections", &connections).finish_non_exhaustive()
     }
 }
 
@@ -90,10 +98,11 @@ impl Pool {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The idle connection that was used last.
+    /// The idle connection of this runtime that was used last.
     fn take_idle(&self) -> Option<OpenConnection> {
+        let runtime = this_runtime();
         loop {
-            let (since, mut connection) = self.idle().connections.pop()?;
+            let (since, mut connection) = self.idle().of_runtime.get_mut(&runtime)?.pop()?;
             if since.elapsed() < IDLE_TIMEOUT && connection.is_usable() {
                 return Some(connection);
             }
@@ -106,9 +115,9 @@ impl Pool {
             return;
         }
         let mut idle = self.idle();
-        idle.connections.push((Instant::now(), connection));
+        idle.of_runtime.entry(connection.runtime()).or_default().push((Instant::now(), connection));
         if !idle.is_swept
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+            && let Ok(runtime) = Handle::try_current()
         {
             idle.is_swept = true;
             runtime.spawn(sweep(Arc::downgrade(self)));
@@ -118,8 +127,11 @@ impl Pool {
     /// Closes connections that are too old or that their server has closed. Says whether any are left.
     fn sweep(&self) -> bool {
         let mut idle = self.idle();
-        idle.connections.retain_mut(|(since, connection)| since.elapsed() < IDLE_TIMEOUT && connection.is_usable());
-        idle.is_swept = !idle.connections.is_empty();
+        idle.of_runtime.retain(|_, connections| {
+            connections.retain_mut(|(since, connection)| since.elapsed() < IDLE_TIMEOUT && connection.is_usable());
+            !connections.is_empty()
+        });
+        idle.is_swept = !idle.of_runtime.is_empty();
         idle.is_swept
     }
 }

@@ -61,6 +61,23 @@ async fn servers_at_one_address_share_their_connections() {
 }
 
 #[tokio::test]
+async fn a_connection_serves_the_runtime_that_made_it() {
+    let server = Scripted::start([1, 2, 3].map(|_| Reply::json("200 OK", ANSWER))).await;
+    let connections = Connections::default();
+    let client = HttpModelServer::new(server.settings(), &connections).unwrap();
+    assert_eq!(outcome(&client, false).await.1, None);
+    let elsewhere = HttpModelServer::new(server.settings(), &connections).unwrap();
+    let other = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async { outcome(&elsewhere, false).await.1 })
+    });
+    assert_eq!(tokio::task::spawn_blocking(|| other.join().unwrap()).await.unwrap(), None);
+    assert_eq!(server.connections(), 2, "the other runtime makes its own connection");
+    assert_eq!(outcome(&client, false).await.1, None);
+    assert_eq!(server.connections(), 2, "this runtime uses the first one again");
+}
+
+#[tokio::test]
 async fn a_server_that_closes_after_each_answer_gets_a_connection_for_each_call() {
     let closing = "Content-Type: application/json\r\nConnection: close\r\n";
     let server = Scripted::start([1, 2].map(|_| Reply::document("200 OK", closing, ANSWER))).await;
