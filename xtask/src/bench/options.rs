@@ -146,9 +146,9 @@ impl Options {
     /// Turns of all clients together in a round.
     pub(super) fn turns(&self, clients: usize) -> usize {
         let turns = match clients {
-            1 => 480,
-            2..=16 => 640,
-            _ => 1536,
+            1 => 960,
+            2..=16 => 2560,
+            _ => 6144,
         };
         if self.quick { turns / 2 } else { turns }
     }

@@ -27,6 +27,10 @@ pub(super) use talk::Talk;
 /// The API key that Herma is started with.
 pub(super) const KEY: &str = "bench-key";
 
+/// How long a round waits after its sessions were opened. A gateway may still be working on them: Herma writes its search
+/// index about a second behind. That is not a cost of the turns that are measured.
+const SETTLED_AFTER: Duration = Duration::from_millis(1300);
+
 /// Everything that takes longer than this is stuck.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -60,7 +64,7 @@ impl Plan {
 
     /// Turns of one session before its client takes the next session, so that histories keep about the same length.
     const fn turns_per_session(&self) -> usize {
-        if self.history < 100 { 4 } else { 16 }
+        if self.history < 100 { 4 } else { 32 }
     }
 }
 
@@ -165,9 +169,12 @@ pub(super) struct Round {
     pub(super) first_tokens: Vec<f64>,
 }
 
-/// Runs one round: connects, opens the sessions, then measures.
+/// Runs one round: connects, opens the sessions, waits until the server has nothing left to do for them, then measures.
 pub(super) async fn round(testbed: &Testbed, server: &Server, plan: &Plan) -> io::Result<Round> {
     let mut clients = Clients::open(testbed.address(server), server.target(), plan).await?;
+    if clients.have_opened_sessions() {
+        tokio::time::sleep(SETTLED_AFTER).await;
+    }
     let cpu_before = testbed.cpu(server)?;
     let started = Instant::now();
     let samples = clients.take_turns().await?;
@@ -262,6 +269,11 @@ impl Clients {
             Client::open(address, sessions, turns_per_session)
         });
         Ok(Self { clients: in_time(try_join_all(clients)).await?, turns_per_client })
+    }
+
+    /// Whether any session was sent a history.
+    fn have_opened_sessions(&self) -> bool {
+        self.clients.iter().flat_map(|client| &client.sessions).any(|session| session.opening.is_some())
     }
 
     /// All clients take their turns, at the same time.
