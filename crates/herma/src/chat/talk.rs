@@ -14,6 +14,7 @@ use super::quiet::QuietTerminal;
 use super::turn::TurnOutcome;
 use crate::output;
 use crate::sessions::id_prefix::short_id;
+use crate::setup::OtherServer;
 use crate::signals::{Caught, Signals};
 
 /// How many conversations the tab key knows.
@@ -39,6 +40,8 @@ pub(super) struct Talk<'a> {
     pub(super) format: AnswerFormat,
     /// Whether a person can be asked whether a call may be made.
     pub(super) can_ask: bool,
+    /// The model servers of `[models]`, to say which setting has the key of one.
+    pub(super) others: Vec<OtherServer>,
     /// The terminal while no prompt is open. `None` if stdin is no terminal, or a simple one.
     pub(super) quiet: Option<QuietTerminal>,
 }
