@@ -140,7 +140,7 @@ fn open_store(config: &Config, flags: &ChatFlags) -> anyhow::Result<Arc<dyn Stor
 
 async fn interactively(talk: &mut Talk<'_>) -> anyhow::Result<ExitCode> {
     talk.conversation.introduce();
-    output::dim("/help lists the commands, Ctrl-D ends");
+    output::dim("/help lists the commands, Ctrl-D leaves the chat");
     let earlier = earlier::texts(&Sessions::of(&*talk.store, &talk.principal)).await?;
     let mut editor = ChatEditor::start(earlier)?;
     talk.run(&mut editor).await?;

@@ -1,5 +1,7 @@
 //! `herma chat` at a terminal: typing, keys, pastes, commands, and what the screen shows.
 
+mod at_prompt;
+
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use herma_testkit::upstream::Pace;
