@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use super::clipboard;
 use super::conversation::Conversation;
+use super::failure;
 use super::input::{Command, help};
 use super::talk::Talk;
 use crate::sessions::explain::explained;
@@ -128,7 +129,12 @@ impl Talk<'_> {
             cancelled: Some(cancelled),
             trace: Trace::none(),
         };
-        let explained = self.explained();
+        let model = self.gateway.settings().compaction.model.as_deref().or(self.model.as_deref());
+        let (explained, key) = (self.explained(), self.key_setting(model));
+        let explained = |error| match error {
+            GatewayError::Turn(failed) => anyhow!(failure::explained(&failed, &key)),
+            error => explained(error),
+        };
         let mut work = std::pin::pin!(self.gateway.compact(request));
         let done = loop {
             tokio::select! {

@@ -1,5 +1,5 @@
-//! What the tab key completes: commands, names of conversations behind `/switch`, and models behind `/model`. If several
-//! fit, they are listed: commands with what stands behind them, conversations with their titles.
+//! What the tab key completes: commands, names of conversations behind `/switch`, and models behind `/model`. If
+//! several fit, they are listed: commands with what stands behind them, conversations with their titles.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

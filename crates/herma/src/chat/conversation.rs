@@ -63,7 +63,8 @@ impl Conversation {
         }
     }
 
-    /// The conversation that was used last, of this session key if there is one. `begin` is the command that begins one.
+    /// The conversation that was used last, of this session key if there is one. `begin` is the command that
+    /// begins one.
     pub(super) async fn last_used(
         sessions: &Sessions<'_>,
         session_key: Option<SessionKey>,

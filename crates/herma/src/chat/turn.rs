@@ -247,6 +247,11 @@ impl Talk<'_> {
         request
     }
 
+    /// The setting that has the key of a model's server.
+    pub(super) fn key_setting(&self, model: Option<&str>) -> String {
+        setup::key_setting(&self.others, self.gateway.settings().resolve_model(model).server)
+    }
+
     /// Prints why there is no answer. A cancelled turn is not a failure.
     fn explain(&mut self, error: &GatewayError) -> TurnOutcome {
         if matches!(error, GatewayError::Turn(failure) if failure.code == FailureCode::Cancelled) {
@@ -256,8 +261,7 @@ impl Talk<'_> {
         self.conversation.is_ended |= matches!(error, GatewayError::Conflict(Conflict::Ended));
         let text = match error {
             GatewayError::Turn(failure) | GatewayError::CutOff(failure) => {
-                let server = self.gateway.settings().resolve_model(self.model.as_deref()).server;
-                failure::explained(failure, &setup::key_setting(&self.others, server))
+                failure::explained(failure, &self.key_setting(self.model.as_deref()))
             }
             error => format!("{:#}", self.explained()(error.clone())),
         };

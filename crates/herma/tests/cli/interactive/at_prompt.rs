@@ -1,6 +1,6 @@
 //! What the prompt says and refuses: commands, the tab key, Ctrl-C, ended conversations.
 
-use super::{answered, chat, is_at_prompt};
+use super::{answered, begin, chat, is_at_prompt};
 use crate::Terminal;
 use crate::typed::{CTRL_C, CTRL_D, ENTER, TypedCommand};
 
@@ -86,4 +86,16 @@ fn notes_are_broken_between_words_in_a_narrow_terminal() {
     assert!(screen.contains("the built-in offline model answers; how\nto set a real one:\n"), "{screen}");
     let screen = say(&mut chat, "/copy now", "with a space");
     assert!(screen.contains("/copy takes no text behind it, so\nnothing was done;"), "{screen}");
+}
+
+#[test]
+fn a_summary_that_fails_names_the_check_of_the_model_server_as_an_answer_does() {
+    let terminal = Terminal::new();
+    terminal.talk_long("trip");
+    let mut command = terminal.command(&["chat", "--session", "trip"]);
+    // Nothing listens on this port.
+    command.env("HERMA_UPSTREAM", "http://127.0.0.1:9/v1").env("HERMA_MODEL", "x");
+    command.env("HERMA_CONTEXT_WINDOW", "8000");
+    let mut chat = begin(&command);
+    say(&mut chat, "/compact", "to check the model server:");
 }
