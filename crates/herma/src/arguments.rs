@@ -26,6 +26,8 @@ pub(crate) use sessions::{
 use tools::TOOLS_HELP;
 pub(crate) use tools::{AudienceFlags, GrantsFlags, RevokeToolFlags, ToolsCallFlags, ToolsCommand, ToolsListFlags};
 
+use crate::next_command;
+
 const EXAMPLES: &str = "\
 Examples:
   herma serve                            listen on 127.0.0.1:8642, answer with the offline model
@@ -82,7 +84,8 @@ impl Common {
     pub(crate) fn words(&self) -> Vec<String> {
         let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
         let flags = [("--data", path(&self.data)), ("--config", path(&self.config)), ("--store", self.store.clone())];
-        flags.into_iter().filter_map(|(flag, value)| value.map(|value| [flag.to_owned(), value])).flatten().collect()
+        let given = flags.into_iter().filter_map(|(flag, value)| Some((flag, value?)));
+        given.flat_map(|(flag, value)| next_command::flag(flag, &value)).collect()
     }
 
     /// Adds these flags to those of a command.

@@ -18,9 +18,35 @@ pub(crate) fn remember(common: &Common) {
 
 /// The command with these words behind the program's name.
 pub(crate) fn of(words: &[&str]) -> String {
+    with(words, &[], &[])
+}
+
+/// The command with these words, flags with their values, and operands. Values that a person chose belong to the last
+/// two, because they may begin with a dash.
+pub(crate) fn with(words: &[&str], flags: &[(&str, &str)], operands: &[&str]) -> String {
     let (program, common) = THIS.get().map_or(("herma", &[][..]), |(program, common)| (program.as_str(), common));
-    let words = words.iter().copied().chain(common.iter().map(String::as_str));
-    std::iter::once(program).chain(words).map(quoted).collect::<Vec<_>>().join(" ")
+    let words = words.iter().map(|word| (*word).to_owned());
+    let flags = flags.iter().flat_map(|(name, value)| flag(name, value));
+    let common = common.iter().cloned();
+    let operands = operands.iter().map(|operand| (*operand).to_owned());
+    let before = std::iter::once(program.to_owned()).chain(words).chain(flags);
+    let written: Vec<String> = match operands.clone().any(|operand| operand.starts_with('-')) {
+        true => before.chain(common).chain(["--".to_owned()]).chain(operands).collect(),
+        false => before.chain(operands).chain(common).collect(),
+    };
+    written.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// The words of a flag with its value. A value that begins with a dash would be read as another flag, so it is joined.
+pub(crate) fn flag(name: &str, value: &str) -> Vec<String> {
+    if value.starts_with('-') { vec![format!("{name}={value}")] } else { vec![name.to_owned(), value.to_owned()] }
+}
+
+/// Where a line has a command to type: behind a colon, to the end. `None` if it has none.
+pub(crate) fn starts_in(line: &str) -> Option<usize> {
+    let program = THIS.get().map_or("herma", |(program, _)| program.as_str());
+    let begin = format!(": {} ", quoted(program));
+    line.rfind(&begin).map(|at| at + 2)
 }
 
 /// A word as a shell reads it back.
@@ -44,5 +70,19 @@ mod tests {
         {
             assert_eq!(quoted(word), written);
         }
+    }
+
+    #[test]
+    fn a_value_that_begins_with_a_dash_is_no_flag() {
+        assert_eq!(with(&["chat"], &[("--session", "trip")], &[]), "herma chat --session trip");
+        assert_eq!(with(&["chat"], &[("--session", "-x")], &[]), "herma chat --session=-x");
+        assert_eq!(with(&["sessions", "undo"], &[], &["trip", "cmp_1"]), "herma sessions undo trip cmp_1");
+        assert_eq!(with(&["sessions", "undo"], &[], &["-x", "cmp_1"]), "herma sessions undo -- -x cmp_1");
+    }
+
+    #[test]
+    fn a_command_is_found_behind_its_colon() {
+        assert_eq!(starts_in("to continue: herma chat --session trip"), Some(13));
+        assert_eq!(starts_in("error: the herma of trip"), None);
     }
 }

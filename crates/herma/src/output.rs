@@ -2,7 +2,9 @@
 
 use std::io::{self, Write};
 
+use crate::next_command;
 use crate::terminal::{Stream, Style};
+use crate::text_width::{columns, wrapped};
 
 /// Writes a line of the command's answer.
 pub(crate) fn answer(line: &str) -> io::Result<()> {
@@ -21,14 +23,41 @@ pub(crate) fn raw_piece(text: &str) -> io::Result<()> {
     stdout.flush()
 }
 
-/// Writes a line for people. If stderr is closed, the line is lost.
-pub(crate) fn note(line: &str) {
-    let _ = writeln!(io::stderr().lock(), "{line}");
+/// Writes lines for people. A terminal gets them broken between words. If stderr is closed, they are lost.
+pub(crate) fn note(text: &str) {
+    send(&fitted(text, Stream::Stderr.width()));
 }
 
-/// Writes a line for people that matters less than the others: dim on a terminal, unless `NO_COLOR` is set.
-pub(crate) fn dim(line: &str) {
-    if Stream::Stderr.has_colours() { note(&Style::DIM.paint(line)) } else { note(line) }
+/// Writes lines for people that matter less than others: dim on a terminal, unless `NO_COLOR` is set.
+pub(crate) fn dim(text: &str) {
+    let text = fitted(text, Stream::Stderr.width());
+    send(&if Stream::Stderr.has_colours() { Style::DIM.paint(&text) } else { text });
+}
+
+fn send(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// The text in lines that fit into a terminal of this width. Lines that fit, such as those of tables, stay as they are.
+fn fitted(text: &str, width: Option<usize>) -> String {
+    let Some(width) = width else { return text.to_owned() };
+    text.split('\n').flat_map(|line| fitted_line(line, width)).collect::<Vec<_>>().join("\n")
+}
+
+fn fitted_line(line: &str, width: usize) -> Vec<String> {
+    if columns(line) <= width {
+        return vec![line.to_owned()];
+    }
+    let Some(at) = next_command::starts_in(line) else { return indented(line, width) };
+    let mut lines = indented(&line[..at], width);
+    // A command with a line end in it could not be pasted, so the terminal breaks it.
+    lines.push(format!("  {}", &line[at..]));
+    lines
+}
+
+fn indented(line: &str, width: usize) -> Vec<String> {
+    let indent = &line[..line.len() - line.trim_start().len()];
+    wrapped(line, width.saturating_sub(columns(indent))).iter().map(|part| format!("{indent}{part}")).collect()
 }
 
 /// Writes the notices of the configuration.
@@ -46,6 +75,17 @@ pub(crate) fn printable(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sentences_are_broken_between_words_and_commands_and_tables_are_not() {
+        let text = "NAME  AGE\nerror: it was ended; to open it again: herma sessions reopen trip --data /a/long/path";
+        assert_eq!(fitted(text, None), text);
+        assert_eq!(
+            fitted(text, Some(24)),
+            "NAME  AGE\nerror: it was ended; to\nopen it again:\n  herma sessions reopen trip --data /a/long/path"
+        );
+        assert_eq!(fitted("  one two three", Some(10)), "  one two\n  three");
+    }
 
     #[test]
     fn control_characters_are_removed() {

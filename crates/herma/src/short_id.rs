@@ -17,6 +17,14 @@ pub(crate) fn is_one(typed: &str) -> bool {
     typed.len() == DIGITS && typed.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
+/// Whether a text is rather a mistyped id of a conversation than a name that a person chose. Eight decimal digits are
+/// no mistyped id: they may be a date.
+pub(crate) fn looks_like_one_of_a_conversation(typed: &str) -> bool {
+    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    let is_whole_or_begun = typed.strip_prefix("sess_").is_some_and(|digits| digits.bytes().all(is_digit));
+    is_whole_or_begun || (is_one(typed) && typed.bytes().any(|byte| byte.is_ascii_alphabetic()))
+}
+
 /// Whether a text is this id, its beginning with or without the prefix, or its short id. An empty text and a prefix
 /// alone name nothing.
 pub(crate) fn names(typed: &str, id: impl Display) -> bool {
@@ -46,6 +54,21 @@ mod tests {
             ("mem_01a1", false),
         ] {
             assert_eq!(names(typed, id), expected, "{typed:?}");
+        }
+    }
+
+    #[test]
+    fn eight_digits_with_a_letter_look_like_an_id_and_a_date_does_not() {
+        for (typed, expected) in [
+            ("0163541e", true),
+            ("sess_01a1", true),
+            ("sess_", true),
+            ("20261119", false),
+            ("0163541", false),
+            ("sess_trip", false),
+            ("trip", false),
+        ] {
+            assert_eq!(looks_like_one_of_a_conversation(typed), expected, "{typed:?}");
         }
     }
 }

@@ -22,7 +22,7 @@ pub(super) async fn ask(quiet: Option<&QuietTerminal>, signals: &mut Signals, ca
         quiet.drop_typed();
     }
     loop {
-        let question = format!("Allow {call}? [y]es, [n]o, for this [s]ession, [a]lways: ");
+        let question = format!("Allow {call}? [y]es, [n]o, in this [c]onversation, [a]lways: ");
         let typed = tokio::select! {
             typed = editor::ask(question) => typed?,
             caught = signals.next() => {
@@ -31,11 +31,11 @@ pub(super) async fn ask(quiet: Option<&QuietTerminal>, signals: &mut Signals, ca
             }
         };
         match typed {
-            Typed::Interrupt => return Ok(Consent::Interrupted(Caught::Interrupt)),
+            Typed::Interrupt | Typed::Cleared => return Ok(Consent::Interrupted(Caught::Interrupt)),
             Typed::End => return Ok(Consent::Chosen(ApprovalChoice::Deny)),
             Typed::Text(line) => match choice(&line) {
                 Some(choice) => return Ok(Consent::Chosen(choice)),
-                None => output::note("please answer y, n, s or a"),
+                None => output::note("please answer y, n, c or a"),
             },
         }
     }
@@ -45,7 +45,7 @@ fn choice(line: &str) -> Option<ApprovalChoice> {
     match line.trim().to_lowercase().as_str() {
         "y" | "yes" => Some(ApprovalChoice::Once),
         "n" | "no" => Some(ApprovalChoice::Deny),
-        "s" | "session" => Some(ApprovalChoice::Session),
+        "c" | "conversation" | "s" | "session" => Some(ApprovalChoice::Session),
         "a" | "always" => Some(ApprovalChoice::Always),
         _ => None,
     }
@@ -60,6 +60,8 @@ mod tests {
         for (line, expected) in [
             ("y\n", Some(ApprovalChoice::Once)),
             (" No \r\n", Some(ApprovalChoice::Deny)),
+            ("c", Some(ApprovalChoice::Session)),
+            ("conversation", Some(ApprovalChoice::Session)),
             ("s", Some(ApprovalChoice::Session)),
             ("ALWAYS", Some(ApprovalChoice::Always)),
             ("", None),

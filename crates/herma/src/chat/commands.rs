@@ -1,7 +1,7 @@
 //! The commands of the chat.
 
-use anyhow::{Context, bail};
-use herma_gateway::{CompactionRequest, GatewayError, NewFork, Sessions, now};
+use anyhow::{Context, anyhow, bail};
+use herma_gateway::{CompactionRequest, GatewayError, Missing, NewFork, Sessions, now};
 use herma_model::Alias;
 use herma_store::{BranchPoint, Change, ListFilter, ListView, Pin, RewindPoint};
 use herma_telemetry::Trace;
@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use super::clipboard;
 use super::conversation::Conversation;
+use super::failure;
 use super::input::{Command, help};
 use super::talk::Talk;
 use crate::sessions::explain::explained;
@@ -52,18 +53,20 @@ impl Talk<'_> {
     }
 
     /// Says what to do about an error. It has the conversation's name or short id, as `/sessions` shows it.
-    fn explained(&self) -> impl Fn(GatewayError) -> anyhow::Error + use<> {
-        let shown = self.conversation.name().and_then(|name| Alias::parse(&name).ok());
-        let shown = shown.or_else(|| self.conversation.alias.clone());
-        move |error| match &shown {
-            Some(alias) => explained(alias)(error),
-            None => error.into(),
+    pub(super) fn explained(&self) -> impl Fn(GatewayError) -> anyhow::Error + use<> {
+        let shown = self.conversation.shown_alias();
+        move |error| match (&shown, error) {
+            (Some(alias), GatewayError::NotFound(Missing::Conversation)) => {
+                anyhow!("{alias} is not there any more: it was deleted; /new begins another conversation")
+            }
+            (Some(alias), error) => explained(alias)(error),
+            (None, error) => error.into(),
         }
     }
 
     /// The conversation that a command works on.
     fn alias(&self) -> anyhow::Result<&Alias> {
-        self.conversation.alias.as_ref().context("nothing was said in this conversation yet")
+        self.conversation.begun().context("nothing was said in this conversation yet")
     }
 
     async fn list_sessions(&self) -> anyhow::Result<()> {
@@ -82,7 +85,9 @@ impl Talk<'_> {
             bail!("say where to: /switch and a name or an id; /sessions lists them");
         }
         let sessions = self.sessions();
-        let alias = id_prefix::complete(&sessions, &Alias::parse(name)?).await?;
+        let Some(alias) = id_prefix::find(&sessions, &Alias::parse(name)?).await? else {
+            bail!("no conversation is known by {name}; /sessions lists them");
+        };
         let chosen = Conversation::existing(&sessions, alias, None).await?;
         self.conversation = chosen;
         self.conversation.introduce();
@@ -124,7 +129,12 @@ impl Talk<'_> {
             cancelled: Some(cancelled),
             trace: Trace::none(),
         };
-        let explained = self.explained();
+        let model = self.gateway.settings().compaction.model.as_deref().or(self.model.as_deref());
+        let (explained, key) = (self.explained(), self.key_setting(model));
+        let explained = |error| match error {
+            GatewayError::Turn(failed) => anyhow!(failure::explained(&failed, &key)),
+            error => explained(error),
+        };
         let mut work = std::pin::pin!(self.gateway.compact(request));
         let done = loop {
             tokio::select! {
@@ -139,7 +149,8 @@ impl Talk<'_> {
         ));
         let name = self.conversation.name().unwrap_or_default();
         let id = record.id.to_string();
-        output::note(&format!("to take it back: {}", next_command::of(&["sessions", "undo", &name, &id])));
+        let undo = next_command::with(&["sessions", "undo"], &[], &[&name, &id]);
+        output::note(&format!("to take it back: {undo}"));
         self.conversation.note_session(&done.facts);
         self.conversation.tokens = record.sizes.after;
         Ok(())
@@ -157,7 +168,7 @@ impl Talk<'_> {
         self.conversation = rewound;
         let what = if turns == 1 { "the last turn is".to_owned() } else { format!("the last {turns} turns are") };
         let name = self.conversation.name().unwrap_or_default();
-        let command = next_command::of(&["sessions", "restore", &name]);
+        let command = next_command::with(&["sessions", "restore"], &[], &[&name]);
         output::note(&format!("{what} taken back; until the next message this gives it back: {command}"));
         Ok(())
     }

@@ -8,10 +8,11 @@ use herma_model::{Alias, ConversationFacts, Role, SessionKey};
 use herma_store::{ListFilter, Pin, Snapshot};
 use herma_wire::chat::shown_text;
 
+use crate::sessions::explain;
 use crate::sessions::id_prefix::{self, short_id};
 use crate::terminal::Stream;
 use crate::text_width::shortened;
-use crate::{excerpt, next_command, output};
+use crate::{excerpt, next_command, output, short_id};
 
 /// How many messages of an existing conversation are printed at the start.
 const SHOWN_MESSAGES: usize = 2;
@@ -29,6 +30,8 @@ pub(super) struct Conversation {
     pub(super) tokens: u64,
     /// The text of its last answer.
     pub(super) last_answer: Option<String>,
+    /// Whether it takes no messages until it is opened again, as far as is known.
+    pub(super) is_ended: bool,
     /// One line for each of its last messages.
     last_messages: Vec<String>,
 }
@@ -40,7 +43,7 @@ impl Conversation {
     }
 
     /// Finds the named conversation. A short id and the beginning of an id name one too. An unknown name that people
-    /// may choose begins a new one.
+    /// may choose begins a new one, unless it looks like a mistyped id.
     pub(super) async fn choose(
         sessions: &Sessions<'_>,
         typed: Alias,
@@ -50,22 +53,27 @@ impl Conversation {
             Ok(old) => Self::continued(typed, &old, session_key),
             Err(GatewayError::NotFound(_)) => match id_prefix::find_own(sessions, &typed).await? {
                 Some(alias) => Self::existing(sessions, alias, session_key).await,
-                None if typed.may_be_created() => Ok(Self::begin(Some(typed), session_key)),
+                None if may_begin(&typed) => Ok(Self::begin(Some(typed), session_key)),
                 None => bail!(
-                    "no conversation is known by {typed}; check the id, --data and --store, or leave out --session \
-                     for a new conversation"
+                    "no conversation is known by {typed}; check the id, --data and --store; for a new conversation, \
+                     leave out --session, or choose a name that does not look like an id"
                 ),
             },
             Err(error) => Err(error.into()),
         }
     }
 
-    /// The conversation that was used last, of this session key if there is one.
-    pub(super) async fn last_used(sessions: &Sessions<'_>, session_key: Option<SessionKey>) -> anyhow::Result<Self> {
+    /// The conversation that was used last, of this session key if there is one. `begin` is the command that
+    /// begins one.
+    pub(super) async fn last_used(
+        sessions: &Sessions<'_>,
+        session_key: Option<SessionKey>,
+        begin: &str,
+    ) -> anyhow::Result<Self> {
         let filter =
             ListFilter { user_facing: Some(true), session_key: session_key.clone(), limit: 1, ..ListFilter::default() };
         let Some(row) = sessions.list(filter).await?.rows.into_iter().next() else {
-            bail!("there is no conversation to continue; to begin one: {}", next_command::of(&["chat"]));
+            bail!("there is no conversation to continue; to begin one: {begin}");
         };
         Self::existing(sessions, Alias::parse(&row.facts.id.to_string())?, session_key).await
     }
@@ -96,6 +104,7 @@ impl Conversation {
             facts: Some(Arc::clone(&old.facts)),
             tokens: tokens(old),
             last_answer: answered.and_then(|message| shown_text(&message.said)),
+            is_ended: old.ended,
             last_messages: last.iter().map(|message| excerpt::of(message)).collect(),
         })
     }
@@ -108,9 +117,19 @@ impl Conversation {
                 let width = Stream::Stderr.width().unwrap_or(usize::MAX);
                 let fitted = |message: &String| shortened(&format!("  {message}"), width);
                 self.last_messages.iter().for_each(|message| output::dim(&fitted(message)));
+                if let Some(alias) = self.shown_alias().filter(|_| self.is_ended) {
+                    output::note(&explain::ended(&alias));
+                }
             }
             Some(name) => output::note(&format!("a new conversation, {name}")),
             None => output::note("a new conversation"),
+        }
+    }
+
+    /// Prints that a chosen name is new: an existing one may have been meant.
+    pub(super) fn introduce_new_name(&self) {
+        if let Some(name) = self.name().filter(|_| self.facts.is_none()) {
+            output::dim(&format!("a new conversation, {name}"));
         }
     }
 
@@ -123,6 +142,18 @@ impl Conversation {
             self.session_key.clone_from(&facts.session_key);
         }
         self.facts = Some(Arc::clone(facts));
+        self.is_ended = false;
+    }
+
+    /// The name that it is known by. `None` before its first message.
+    pub(super) fn begun(&self) -> Option<&Alias> {
+        self.alias.as_ref().filter(|_| self.facts.is_some())
+    }
+
+    /// The name or short id that lists show, for messages about it.
+    pub(super) fn shown_alias(&self) -> Option<Alias> {
+        let shown = self.name().and_then(|name| Alias::parse(&name).ok());
+        shown.or_else(|| self.alias.clone())
     }
 
     /// What people call it: the name that was chosen, else its short id. `None` before its first message.
@@ -133,11 +164,27 @@ impl Conversation {
         }
     }
 
-    /// The command that continues it. `None` before its first message.
-    pub(super) fn continue_command(&self) -> Option<String> {
-        let name = self.facts.as_ref().and_then(|_| self.name())?;
-        Some(next_command::of(&["chat", "--session", &name]))
+    /// The command that continues it with the same model. `None` before its first message, and if it is ended.
+    pub(super) fn continue_command(&self, model: Option<&str>) -> Option<String> {
+        let name = self.facts.as_ref().filter(|_| !self.is_ended).and_then(|_| self.name())?;
+        let flags = [("--session", Some(name.as_str())), ("--model", model)];
+        Some(next_command::with(&["chat"], &given(flags), &[]))
     }
+}
+
+/// The command that begins a conversation as the last command line would have.
+pub(super) fn begin_command(session_key: Option<&SessionKey>, model: Option<&str>) -> String {
+    let flags = [("--session-key", session_key.map(SessionKey::as_str)), ("--model", model)];
+    next_command::with(&["chat"], &given(flags), &[])
+}
+
+fn given<'a, const N: usize>(flags: [(&'a str, Option<&'a str>); N]) -> Vec<(&'a str, &'a str)> {
+    flags.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
+/// Whether a name that leads nowhere begins a conversation.
+pub(super) fn may_begin(typed: &Alias) -> bool {
+    typed.may_be_created() && !short_id::looks_like_one_of_a_conversation(typed.as_str())
 }
 
 /// About how many tokens the model's view has: what the model server counted, and what came after it.

@@ -2,6 +2,7 @@
 //!
 //! Enter sends; Alt-Enter, and Enter behind a backslash, begin a new line. A paste is inserted as it is.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,8 +10,8 @@ use anyhow::Context;
 use rustyline::error::ReadlineError;
 use rustyline::history::{History as _, MemHistory};
 use rustyline::{
-    Behavior, Cmd, ConditionalEventHandler, Config, Editor, Event, EventContext, EventHandler, KeyCode, KeyEvent,
-    Modifiers, RepeatCount,
+    Behavior, Cmd, CompletionType, ConditionalEventHandler, Config, Editor, Event, EventContext, EventHandler, KeyCode,
+    KeyEvent, Modifiers, RepeatCount,
 };
 use tokio::sync::mpsc;
 
@@ -26,8 +27,10 @@ const HISTORY: usize = 1_000;
 pub(super) enum Typed {
     /// Sent a text, of one line or more.
     Text(String),
-    /// Pressed Ctrl-C.
+    /// Pressed Ctrl-C at an empty prompt.
     Interrupt,
+    /// Pressed Ctrl-C behind a text, which is gone.
+    Cleared,
     /// Pressed Ctrl-D, or closed the terminal.
     End,
 }
@@ -51,13 +54,18 @@ impl ChatEditor {
             KeyEvent::from('\r'),
             EventHandler::Conditional(Box::new(BackslashEnter(Arc::clone(&continued)))),
         );
+        let was_empty = Arc::new(AtomicBool::new(true));
+        editor.bind_sequence(
+            KeyEvent::ctrl('c'),
+            EventHandler::Conditional(Box::new(CtrlC { was_empty: Arc::clone(&was_empty) })),
+        );
         editor.set_helper(Some(Completion::of(Arc::clone(&words))));
         for text in earlier {
             editor.history_mut().add_owned(text)?;
         }
         let (asked, asks) = channel();
         let (sender, typed) = mpsc::channel(1);
-        let work = move || read_lines(&mut editor, &continued, &asks, &sender);
+        let work = move || read_lines(&mut editor, &continued, &was_empty, &asks, &sender);
         std::thread::Builder::new().name("herma-editor".to_owned()).spawn(work).context("cannot read the terminal")?;
         Ok(Self { asked, typed, is_open: false, words })
     }
@@ -98,6 +106,8 @@ fn editor<H: rustyline::Helper>() -> anyhow::Result<Editor<H, MemHistory>> {
         .behavior(Behavior::PreferTerm)
         .max_history_size(HISTORY)?
         .history_ignore_dups(true)?
+        .completion_type(CompletionType::List)
+        .completion_show_all_if_ambiguous(true)
         .build();
     let mut editor =
         Editor::with_history(config.clone(), MemHistory::with_config(&config)).context("cannot use the terminal")?;
@@ -119,6 +129,18 @@ impl ConditionalEventHandler for BackslashEnter {
     }
 }
 
+/// Remembers whether Ctrl-C was pressed at an empty prompt. What the key does stays as it is.
+struct CtrlC {
+    was_empty: Arc<AtomicBool>,
+}
+
+impl ConditionalEventHandler for CtrlC {
+    fn handle(&self, _: &Event, _: RepeatCount, _: bool, at: &EventContext<'_>) -> Option<Cmd> {
+        self.was_empty.store(at.line().is_empty(), Ordering::Relaxed);
+        None
+    }
+}
+
 /// The text without the backslashes that stand for new lines. A backslash that was pasted stays.
 fn without_backslashes(mut text: String, continued: &[String]) -> String {
     for before in continued.iter().rev() {
@@ -132,6 +154,7 @@ fn without_backslashes(mut text: String, continued: &[String]) -> String {
 fn read_lines(
     editor: &mut Editor<Completion, MemHistory>,
     continued: &Continued,
+    was_empty: &AtomicBool,
     asks: &Receiver<()>,
     sender: &mpsc::Sender<anyhow::Result<Typed>>,
 ) {
@@ -140,6 +163,7 @@ fn read_lines(
         let continued = std::mem::take(&mut *continued.lock().unwrap_or_else(PoisonError::into_inner));
         let typed = typed.map(|typed| match typed {
             Typed::Text(text) => Typed::Text(without_backslashes(text, &continued)),
+            Typed::Interrupt if !was_empty.load(Ordering::Relaxed) => Typed::Cleared,
             other => other,
         });
         if let Ok(Typed::Text(text)) = &typed

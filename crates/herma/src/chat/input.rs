@@ -35,17 +35,22 @@ const fn word(name: &'static str, command: Command, takes: Option<&'static str>,
 /// Every command, in the order of the help.
 pub(super) const COMMANDS: [CommandWord; 13] = [
     word("help", Command::Help, None, "this list"),
-    word("new", Command::New, None, "a fresh conversation under the same session key; /reset too"),
-    word("reset", Command::New, None, ""),
+    word("new", Command::New, Some("[TEXT]"), "a fresh conversation under the same session key; /reset too"),
+    word("reset", Command::New, Some("[TEXT]"), ""),
     word("sessions", Command::Sessions, None, "the last conversations"),
     word("switch", Command::Switch, Some("ID"), "go on with another conversation, by its name or id"),
     word("branch", Command::Branch, Some("[TITLE]"), "go on in a copy; this conversation stays as it is"),
     word("compact", Command::Compact, None, "put a summary in place of what is old"),
-    word("undo", Command::Undo, Some("[TURNS]"), "take the last turn back, or some"),
+    word(
+        "undo",
+        Command::Undo,
+        Some("[TURNS]"),
+        "take the last turn back, or some (`herma sessions undo` is for compactions)",
+    ),
     word("title", Command::Title, Some("[TITLE]"), "show the title, or set it"),
     word("model", Command::Model, Some("[NAME]"), "show the model, or ask another one from now on"),
     word("copy", Command::Copy, None, "copy the last answer to the clipboard"),
-    word("exit", Command::Exit, None, "the end; /quit and Ctrl-D too"),
+    word("exit", Command::Exit, None, "leave the chat; /quit and Ctrl-D too"),
     word("quit", Command::Exit, None, ""),
 ];
 
@@ -58,6 +63,8 @@ pub(super) enum ChatInput<'a> {
     Message(&'a str),
     /// A command, and what stands behind it.
     Command(Command, &'a str),
+    /// A command with a text behind it, which it does not take.
+    Superfluous(&'a str),
     /// A command that does not exist.
     UnknownCommand(&'a str),
 }
@@ -69,7 +76,10 @@ impl<'a> ChatInput<'a> {
         if let Some(line) = text.strip_prefix('/').filter(|line| !line.contains('\n')) {
             let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
             if let Some(word) = COMMANDS.iter().find(|word| word.name == name || (name == "?" && word.name == "help")) {
-                return Self::Command(word.command, rest.trim());
+                return match (word.takes, rest.trim()) {
+                    (None, rest) if !rest.is_empty() => Self::Superfluous(&text[..=name.len()]),
+                    (_, rest) => Self::Command(word.command, rest),
+                };
             }
             if !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphabetic()) {
                 return Self::UnknownCommand(&text[..=name.len()]);
@@ -86,8 +96,8 @@ impl<'a> ChatInput<'a> {
 const KEYS: [(&str, &str); 4] = [
     ("Alt-Enter", "a new line; Enter behind a backslash too; a paste is one message"),
     ("Up, Ctrl-R", "earlier messages, also of other chats"),
-    ("Tab", "completes commands, and names behind /switch and /model"),
-    ("Ctrl-C", "cancels the running answer; twice at the prompt, it ends"),
+    ("Tab", "completes commands, and names behind /switch and /model; lists them if several fit"),
+    ("Ctrl-C", "cancels the running answer, or clears the line; twice at an empty prompt, it leaves the chat"),
 ];
 /// The column at which the explanations of `/help` begin.
 const EXPLAINED_AT: usize = 21;
@@ -119,6 +129,10 @@ mod tests {
             ("/title  Oslo in May ", ChatInput::Command(Command::Title, "Oslo in May")),
             ("/exit \n", ChatInput::Command(Command::Exit, "")),
             ("/?", ChatInput::Command(Command::Help, "")),
+            ("/new What is Oslo?", ChatInput::Command(Command::New, "What is Oslo?")),
+            ("/compact now", ChatInput::Superfluous("/compact")),
+            ("/exit now", ChatInput::Superfluous("/exit")),
+            ("/? me", ChatInput::Superfluous("/?")),
             ("/nwe\n", ChatInput::UnknownCommand("/nwe")),
             ("/swich trip", ChatInput::UnknownCommand("/swich")),
             (" /new\n", ChatInput::Message("/new")),

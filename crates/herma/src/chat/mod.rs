@@ -5,7 +5,7 @@
 //!   between two prompts.
 //! - [`input`], [`commands`]: what a text asks for, and the commands.
 //! - [`conversation`]: which conversation it is, and what is printed of it at the start.
-//! - [`talk`], [`turn`]: the loop, and one turn of it.
+//! - [`talk`], [`turn`], [`failure`]: the loop, one turn of it, and why a turn has no answer.
 //! - [`printer`], [`spinner`], [`approval`], [`clipboard`]: what a turn shows and asks.
 
 mod approval;
@@ -15,6 +15,7 @@ mod completion;
 mod conversation;
 mod earlier;
 mod editor;
+mod failure;
 mod input;
 mod printer;
 mod prompt;
@@ -28,12 +29,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use herma_config::{Config, Overrides};
 use herma_gateway::models::ServerId;
 use herma_gateway::{Gateway, Sessions, Settings, access};
+use herma_store::Store;
 
-use self::conversation::Conversation;
+use self::conversation::{Conversation, begin_command, may_begin};
 use self::editor::ChatEditor;
 use self::quiet::QuietTerminal;
 use self::talk::{AnswerFormat, Talk};
@@ -70,13 +72,16 @@ async fn chat(config: Config, flags: ChatFlags) -> anyhow::Result<ExitCode> {
     let can_ask = io::stdin().is_terminal() && Stream::Stderr.is_terminal();
     let prompt = prompt::read(&flags)?;
     let quiet = QuietTerminal::begin();
-    let store = setup::open_store(&config)?;
+    let store = open_store(&config, &flags)?;
     let principal = access::default_principal(&*store).await?;
     let conversation = {
         let sessions = Sessions::of(&*store, &principal);
         match (flags.session, flags.continue_last) {
             (Some(named), _) => Conversation::choose(&sessions, named, flags.session_key).await?,
-            (None, true) => Conversation::last_used(&sessions, flags.session_key).await?,
+            (None, true) => {
+                let begin = begin_command(flags.session_key.as_ref(), flags.model.as_deref());
+                Conversation::last_used(&sessions, flags.session_key, &begin).await?
+            }
             (None, false) => Conversation::begin(None, flags.session_key),
         }
     };
@@ -88,13 +93,26 @@ async fn chat(config: Config, flags: ChatFlags) -> anyhow::Result<ExitCode> {
     let export = telemetry.start_traces();
     let gateway = Gateway::start(Arc::clone(&store), servers.servers, settings);
     let format = if flags.json { AnswerFormat::Json } else { AnswerFormat::Text };
-    let mut talk =
-        Talk { gateway: &gateway, store, principal, model: flags.model, conversation, signals, format, can_ask, quiet };
+    let mut talk = Talk {
+        gateway: &gateway,
+        store,
+        principal,
+        model: flags.model,
+        conversation,
+        signals,
+        format,
+        can_ask,
+        others: servers.others,
+        quiet,
+    };
     let outcome = match prompt {
-        Some(prompt) => talk.say(&prompt).await.map(once),
+        Some(prompt) => {
+            talk.conversation.introduce_new_name();
+            talk.say(&prompt).await.map(once)
+        }
         None => interactively(&mut talk).await,
     };
-    if let Some(command) = talk.conversation.continue_command() {
+    if let Some(command) = talk.conversation.continue_command(talk.model.as_deref()) {
         output::dim(&format!("to continue: {command}"));
     }
     gateway.drain(DRAIN_TIMEOUT).await;
@@ -104,9 +122,25 @@ async fn chat(config: Config, flags: ChatFlags) -> anyhow::Result<ExitCode> {
     outcome
 }
 
+/// Opens the store. A conversation that must be there is in a store that is there, so none is made for it: `--data` may
+/// be mistyped.
+fn open_store(config: &Config, flags: &ChatFlags) -> anyhow::Result<Arc<dyn Store>> {
+    let must_exist = flags.continue_last || flags.session.as_ref().is_some_and(|typed| !may_begin(typed));
+    if !must_exist {
+        return setup::open_store(config);
+    }
+    setup::open_existing_store(config)?.ok_or_else(|| {
+        let begin = begin_command(flags.session_key.as_ref(), flags.model.as_deref());
+        anyhow!(
+            "there is no store at {} yet, and so no conversation; check --data and --store, or begin one: {begin}",
+            config.store.url
+        )
+    })
+}
+
 async fn interactively(talk: &mut Talk<'_>) -> anyhow::Result<ExitCode> {
     talk.conversation.introduce();
-    output::dim("/help lists the commands, Ctrl-D ends");
+    output::dim("/help lists the commands, Ctrl-D leaves the chat");
     let earlier = earlier::texts(&Sessions::of(&*talk.store, &talk.principal)).await?;
     let mut editor = ChatEditor::start(earlier)?;
     talk.run(&mut editor).await?;

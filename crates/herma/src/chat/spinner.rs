@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use crate::terminal::{self, Stream};
+use crate::text_width::shortened;
 
 /// How often it turns.
 pub(super) const TURN_EVERY: Duration = Duration::from_millis(100);
@@ -36,7 +37,9 @@ impl Spinner {
         }
         let at = usize::try_from(waited.as_millis() / TURN_EVERY.as_millis()).unwrap_or_default();
         let sign = SIGNS[at % SIGNS.len()];
-        let line = format!("{sign} {} s, about {} tokens to read", waited.as_secs(), grouped(self.tokens));
+        let line = format!("{sign} {} s, the model reads about {} tokens", waited.as_secs(), grouped(self.tokens));
+        // Only the line of the cursor can be cleared, so the text must not need a second one.
+        let line = shortened(&line, Stream::Stderr.width().map_or(usize::MAX, |width| width - 1));
         send(&format!("\r\u{1b}[K{line}"));
         self.is_shown = true;
     }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use herma_gateway::{Gateway, Sessions};
 use herma_model::Principal;
-use herma_store::{ListFilter, Store};
+use herma_store::{ConversationRow, ListFilter, Store};
 
-use super::completion::ChatWords;
+use super::completion::{ChatWords, KnownConversation};
 use super::conversation::Conversation;
 use super::editor::{ChatEditor, Typed};
 use super::input::{ChatInput, Command};
@@ -14,6 +14,7 @@ use super::quiet::QuietTerminal;
 use super::turn::TurnOutcome;
 use crate::output;
 use crate::sessions::id_prefix::short_id;
+use crate::setup::OtherServer;
 use crate::signals::{Caught, Signals};
 
 /// How many conversations the tab key knows.
@@ -39,6 +40,8 @@ pub(super) struct Talk<'a> {
     pub(super) format: AnswerFormat,
     /// Whether a person can be asked whether a call may be made.
     pub(super) can_ask: bool,
+    /// The model servers of `[models]`, to say which setting has the key of one.
+    pub(super) others: Vec<OtherServer>,
     /// The terminal while no prompt is open. `None` if stdin is no terminal, or a simple one.
     pub(super) quiet: Option<QuietTerminal>,
 }
@@ -55,8 +58,17 @@ impl Talk<'_> {
                 ChatInput::Command(command, rest) => {
                     if let Err(error) = self.carry_out(command, rest).await {
                         output::note(&format!("error: {error:#}"));
+                    } else if command == Command::New
+                        && !rest.is_empty()
+                        && self.say(rest).await? == TurnOutcome::Terminated
+                    {
+                        return Ok(());
                     }
                 }
+                ChatInput::Superfluous(word) => output::note(&format!(
+                    "{word} takes no text behind it, so nothing was done; to send the line as a message, begin it \
+                     with a space"
+                )),
                 ChatInput::UnknownCommand(word) => {
                     output::note(&format!("there is no command {word}; /help lists them"));
                 }
@@ -69,9 +81,9 @@ impl Talk<'_> {
         }
     }
 
-    /// The next text. `None` at the end of the input or after a second Ctrl-C.
+    /// The next text. `None` at the end of the input, or if Ctrl-C is pressed again and no text would be lost.
     async fn next_text(&mut self, editor: &mut ChatEditor) -> anyhow::Result<Option<String>> {
-        let mut interrupted = false;
+        let mut may_leave = false;
         loop {
             let typed = tokio::select! {
                 typed = editor.next() => typed?,
@@ -86,11 +98,12 @@ impl Talk<'_> {
             };
             match typed {
                 Typed::Text(text) => return Ok(Some(text)),
-                Typed::Interrupt if !interrupted => {
-                    interrupted = true;
-                    output::note("(Ctrl-C once more, Ctrl-D or /exit ends the conversation)");
+                Typed::Interrupt if may_leave => return Ok(None),
+                Typed::Interrupt | Typed::Cleared => {
+                    may_leave = true;
+                    output::note("(Ctrl-C once more, Ctrl-D or /exit leaves the chat)");
                 }
-                Typed::Interrupt | Typed::End => return Ok(None),
+                Typed::End => return Ok(None),
             }
         }
     }
@@ -99,10 +112,11 @@ impl Talk<'_> {
     async fn words(&self) -> ChatWords {
         let filter = ListFilter { user_facing: Some(true), limit: COMPLETED, ..ListFilter::default() };
         let rows = Sessions::of(&*self.store, &self.principal).list(filter).await.map_or(Vec::new(), |page| page.rows);
-        let name = |row: &herma_store::ConversationRow| {
-            row.facts.name().map_or_else(|| short_id(row.facts.id), output::printable)
+        let known = |row: &ConversationRow| KnownConversation {
+            name: row.facts.name().map_or_else(|| short_id(row.facts.id), output::printable),
+            title: row.title.as_deref().map(output::printable).unwrap_or_default(),
         };
         let models = self.gateway.settings().models.names().map(str::to_owned);
-        ChatWords { conversations: rows.iter().map(name).collect(), models: models.collect() }
+        ChatWords { conversations: rows.iter().map(known).collect(), models: models.collect() }
     }
 }

@@ -3,8 +3,8 @@
 use std::io;
 
 use herma_gateway::{
-    AskWhere, Caller, ConversationRef, Finished, GatewayError, OnDisconnect, SessionView, Sessions, TurnEvent,
-    TurnHandle, TurnRequest, session_object,
+    AskWhere, Caller, Conflict, ConversationRef, Finished, GatewayError, OnDisconnect, SessionView, Sessions,
+    TurnEvent, TurnHandle, TurnRequest, session_object,
 };
 use herma_model::alias::Namespace;
 use herma_model::turn::FailureCode;
@@ -14,11 +14,12 @@ use herma_wire::chat::{self, Head, completion_id, shown_text, simple_user};
 
 use super::approval::{self, Consent};
 use super::conversation;
+use super::failure;
 use super::printer::AnswerPrinter;
 use super::spinner::{Spinner, TURN_EVERY};
 use super::talk::{AnswerFormat, Talk};
 use crate::signals::Caught;
-use crate::{ORIGIN, output, tool_lines};
+use crate::{ORIGIN, output, setup, tool_lines};
 
 /// How a turn ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +72,7 @@ impl Talk<'_> {
         }
         let handle = match self.gateway.submit(self.request(text)) {
             Ok(handle) => handle,
-            Err(error) => return Ok(explain(&error)),
+            Err(error) => return Ok(self.explain(&error)),
         };
         let new = herma_model::tokens::estimate(text);
         let mut turn = RunningTurn {
@@ -101,7 +102,7 @@ impl Talk<'_> {
                 }
                 TurnEvent::Failed(error) => {
                     turn.printer.end_line()?;
-                    return Ok(turn.outcome(explain(&error)));
+                    return Ok(turn.outcome(self.explain(&error)));
                 }
             }
         }
@@ -245,17 +246,29 @@ impl Talk<'_> {
         request.options.on_disconnect = OnDisconnect::Cancel;
         request
     }
-}
 
-/// Prints in one line why there is no answer. A cancelled turn is not a failure.
-fn explain(error: &GatewayError) -> TurnOutcome {
-    if matches!(error, GatewayError::Turn(failure) if failure.code == FailureCode::Cancelled) {
-        output::note("(cancelled)");
-        return TurnOutcome::Cancelled;
+    /// The setting that has the key of a model's server.
+    pub(super) fn key_setting(&self, model: Option<&str>) -> String {
+        setup::key_setting(&self.others, self.gateway.settings().resolve_model(model).server)
     }
-    let text = output::printable(&error.to_string());
-    output::note(&format!("error: {}", text.split_whitespace().collect::<Vec<_>>().join(" ")));
-    TurnOutcome::Failed
+
+    /// Prints why there is no answer. A cancelled turn is not a failure.
+    fn explain(&mut self, error: &GatewayError) -> TurnOutcome {
+        if matches!(error, GatewayError::Turn(failure) if failure.code == FailureCode::Cancelled) {
+            output::note("(cancelled)");
+            return TurnOutcome::Cancelled;
+        }
+        self.conversation.is_ended |= matches!(error, GatewayError::Conflict(Conflict::Ended));
+        let text = match error {
+            GatewayError::Turn(failure) | GatewayError::CutOff(failure) => {
+                failure::explained(failure, &self.key_setting(self.model.as_deref()))
+            }
+            error => format!("{:#}", self.explained()(error.clone())),
+        };
+        let text = output::printable(&text);
+        output::note(&format!("error: {}", text.split_whitespace().collect::<Vec<_>>().join(" ")));
+        TurnOutcome::Failed
+    }
 }
 
 /// The message about a compaction. Older names still lead to the conversation.

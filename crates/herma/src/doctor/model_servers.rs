@@ -67,10 +67,7 @@ impl Expected {
         let mut models: Vec<String> = default.into_iter().chain(own).map(|model| model.name.to_owned()).collect();
         models.sort_unstable();
         models.dedup();
-        let key = match other.and_then(|other| other.models.first()) {
-            Some(model) => format!("`models.{model}.api_key`"),
-            None => "HERMA_UPSTREAM_API_KEY or `upstream.api_key`".to_owned(),
-        };
+        let key = setup::key_setting(&servers.others, id);
         Self { models, key, has_no_default: other.is_none() && settings.default_model.is_empty() }
     }
 

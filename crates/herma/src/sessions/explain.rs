@@ -40,16 +40,17 @@ fn explain_invalid(alias: &Alias, invalid: &InvalidRequest) -> anyhow::Error {
 fn explain_conflict(alias: &Alias, conflict: Conflict) -> anyhow::Error {
     match conflict {
         Conflict::Exists => anyhow!("the name that --id gives leads somewhere already; choose another one"),
-        Conflict::Ended => {
-            anyhow!(
-                "{alias} was ended; to open it again: {}",
-                next_command::of(&["sessions", "reopen", alias.as_str()])
-            )
-        }
+        Conflict::Ended => anyhow!("{}", ended(alias)),
         Conflict::NothingToCompact => anyhow!("{conflict}; nothing was changed"),
         Conflict::NothingToRestore => anyhow!("nothing of {alias} was rewound since the last turn"),
         conflict => anyhow!("{conflict}"),
     }
+}
+
+/// The conversation takes no messages.
+pub(crate) fn ended(alias: &Alias) -> String {
+    let reopen = next_command::with(&["sessions", "reopen"], &[], &[alias.as_str()]);
+    format!("{alias} was ended; to open it again: {reopen}")
 }
 
 /// The name leads to no conversation.

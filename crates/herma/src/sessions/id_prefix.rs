@@ -24,11 +24,18 @@ pub(crate) fn short_id(id: ConversationId) -> String {
 
 /// The typed name if it leads to a conversation, else the only id that begins with it or has it as its short id.
 pub(crate) async fn complete(sessions: &Sessions<'_>, typed: &Alias) -> anyhow::Result<Alias> {
+    find(sessions, typed).await?.ok_or_else(|| explain::unknown(typed))
+}
+
+/// The same. `None` if nothing is known by what was typed.
+pub(crate) async fn find(sessions: &Sessions<'_>, typed: &Alias) -> anyhow::Result<Option<Alias>> {
     match sessions.find(typed, Pin::Head).await {
-        Ok(_) => Ok(typed.clone()),
-        Err(GatewayError::NotFound(_)) => choose(typed, &candidates(sessions, typed).await?),
-        Err(error) => Err(error.into()),
+        Ok(_) => return Ok(Some(typed.clone())),
+        Err(GatewayError::NotFound(_)) => {}
+        Err(error) => return Err(error.into()),
     }
+    let found = candidates(sessions, typed).await?;
+    if found.is_empty() { Ok(None) } else { choose(typed, &found).map(Some) }
 }
 
 /// The conversation that a short id or the beginning of an id of Herma's own form leads to. `None` if there is none, or

@@ -19,7 +19,7 @@ use crate::arguments::Common;
 
 pub(crate) use directory::make_private;
 pub(crate) use gateway::{gateway_settings, honcho_settings, http_settings, window_line};
-pub(crate) use model_servers::ConfiguredServers;
+pub(crate) use model_servers::{ConfiguredServers, OtherServer, key_setting};
 pub(crate) use store::{open_existing_store, open_store, sqlite_path};
 pub(crate) use tools::{servers as tool_servers, tool_settings};
 pub(crate) use weak_key::weak_key;

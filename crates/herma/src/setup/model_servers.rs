@@ -70,6 +70,15 @@ impl ConfiguredServers {
     }
 }
 
+/// The setting that has the key of a server.
+pub(crate) fn key_setting(others: &[OtherServer], id: ServerId) -> String {
+    let other = others.iter().find(|other| other.id == id);
+    match other.and_then(|other| other.models.first()) {
+        Some(model) => format!("`models.{model}.api_key`"),
+        None => "HERMA_UPSTREAM_API_KEY or `upstream.api_key`".to_owned(),
+    }
+}
+
 fn server(config: &ModelServerConfig, connections: &Connections) -> Result<Arc<dyn ModelServer>, String> {
     let settings = herma_upstream::HttpSettings {
         base_url: BaseUrl::expose(&config.base_url),

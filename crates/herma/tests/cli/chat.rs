@@ -96,9 +96,6 @@ fn a_name_with_spaces_is_quoted_where_it_is_to_be_typed() {
 #[test]
 fn the_last_conversation_goes_on() {
     let terminal = Terminal::new();
-    let none = terminal.run(&["chat", "--continue", "hello"]);
-    assert_eq!(none.code, 1);
-    assert!(none.stderr.contains("there is no conversation to continue"), "{}", none.stderr);
     terminal.run(&["chat", "--session", "first", "one"]).answer();
     terminal.run(&["chat", "--session", "second", "two"]).answer();
     let said = terminal.run(&["chat", "--continue", "three"]);
@@ -121,12 +118,14 @@ fn a_chosen_name_begins_a_conversation_and_finds_it_again() {
 #[test]
 fn an_id_of_our_own_form_that_leads_nowhere_is_refused() {
     let id = format!("sess_{}", "0".repeat(32));
-    let said = Terminal::new().run_with_input(&["chat", "--session", &id], "hello\n");
+    let terminal = Terminal::new();
+    terminal.run(&["chat", "hello"]).answer();
+    let said = terminal.run_with_input(&["chat", "--session", &id], "hello\n");
     insta::assert_snapshot!(said.transcript(), @"
     exit 1
     --- stdout
     --- stderr
-    error: no conversation is known by sess_<1>; check the id, --data and --store, or leave out --session for a new conversation
+    error: no conversation is known by sess_<1>; check the id, --data and --store; for a new conversation, leave out --session, or choose a name that does not look like an id
     ");
 }
 
@@ -172,6 +171,7 @@ fn a_model_server_that_is_not_there_is_told_once_and_without_lines_of_the_log() 
     let said = command.env("HERMA_UPSTREAM", "http://127.0.0.1:9/v1").env("HERMA_MODEL", "x").output().unwrap();
     let told = String::from_utf8(said.stderr).unwrap();
     assert_eq!(said.status.code(), Some(1));
+    assert!(told.contains("; to check the model server: ") && told.contains("herma doctor --data "), "{told}");
     assert!(told.starts_with("error: the model server at 127.0.0.1:9 cannot be reached"), "{told}");
     assert_eq!(told.matches("cannot be reached").count(), 1, "{told}");
 }
@@ -187,4 +187,72 @@ fn a_model_server_without_a_model_needs_one_named() {
     --- stderr
     error: no model is set; name one with --model or HERMA_MODEL
     ");
+}
+
+#[test]
+fn a_continuation_makes_no_store_and_says_how_to_begin_under_the_same_key() {
+    let terminal = Terminal::new();
+    for arguments in [["--continue", "hi"], ["--session=0163541e", "hi"]] {
+        let said = terminal.run(&[&["chat"], &arguments[..]].concat());
+        assert_eq!(said.code, 1);
+        assert!(said.stderr.contains("there is no store at "), "{}", said.stderr);
+        assert!(!terminal.data().exists(), "a mistyped --data leaves nothing behind");
+    }
+    terminal.run(&["chat", "--session", "trip", "hello"]).answer();
+    let none = terminal.run(&["chat", "--continue", "--session-key", "-dm", "hi"]);
+    assert_eq!(none.code, 2, "a value that looks like a flag is refused\n{}", none.stderr);
+    insta::assert_snapshot!(terminal.run(&["chat", "--continue", "--session-key=-dm", "hi"]).transcript(), @"
+    exit 1
+    --- stdout
+    --- stderr
+    error: there is no conversation to continue; to begin one: herma chat --session-key=-dm --data DATA
+    ");
+}
+
+#[test]
+fn an_ended_conversation_names_the_command_that_opens_it_and_none_that_fails() {
+    let terminal = Terminal::new();
+    terminal.run(&["chat", "--session", "trip", "hello"]).answer();
+    terminal.sessions("end trip").answer();
+    insta::assert_snapshot!(terminal.run(&["chat", "--session", "trip", "more"]).transcript(), @"
+    exit 1
+    --- stdout
+    --- stderr
+    the built-in offline model answers; how to set a real one: herma doctor --data DATA
+    error: trip was ended; to open it again: herma sessions reopen trip --data DATA
+    ");
+}
+
+#[test]
+fn a_new_name_is_told_and_a_mistyped_short_id_is_refused() {
+    let terminal = Terminal::new();
+    let date = terminal.run(&["chat", "--session", "20261119", "hello"]);
+    assert!(date.stderr.contains("\na new conversation, 20261119\n"), "{}", date.stderr);
+    let again = terminal.run(&["chat", "--session", "20261119", "hello"]);
+    assert!(!again.stderr.contains("a new conversation"), "{}", again.stderr);
+    for typed in ["0163541e", "sess_01a1"] {
+        let said = terminal.run(&["chat", "--session", typed, "Hi"]);
+        assert_eq!(said.code, 1, "{}", said.stdout);
+        assert!(said.stderr.contains(&format!("no conversation is known by {typed}")), "{}", said.stderr);
+    }
+    assert_eq!(terminal.sessions("list --all --json").answer().lines().count(), 1);
+}
+
+#[test]
+fn a_name_that_begins_with_a_dash_can_be_pasted_back() {
+    let terminal = Terminal::new();
+    let said = terminal.run(&["chat", "--session=-x", "hello"]);
+    assert!(said.transcript().contains("to continue: herma chat --session=-x --data DATA"), "{}", said.stderr);
+}
+
+#[tokio::test]
+async fn a_refused_key_names_the_setting_that_has_it() {
+    let upstream = herma_testkit::ScriptedUpstream::start().await;
+    upstream.push(herma_testkit::Reply::status(401, "Incorrect API key provided."));
+    let terminal = Terminal::new();
+    let mut command = terminal.command(&["chat", "--model", "other"]);
+    command.env("HERMA_UPSTREAM", upstream.base_url());
+    let said = tokio::task::spawn_blocking(move || terminal.say(command, "one\n")).await.unwrap();
+    let advice = "; set the right key in HERMA_UPSTREAM_API_KEY or `upstream.api_key`\n";
+    assert!(said.code == 1 && said.stderr.contains(advice), "{}", said.stderr);
 }

@@ -7,7 +7,7 @@ use herma_testkit::McpServer;
 use crate::Terminal;
 use crate::typed::{CTRL_C, CTRL_D, TypedCommand};
 
-const QUESTION: &str = "Allow notes.count {}? [y]es, [n]o, for this [s]ession, [a]lways: ";
+const QUESTION: &str = "Allow notes.count {}? [y]es, [n]o, in this [c]onversation, [a]lways: ";
 
 /// A chat in a terminal with a tool that a person has to allow. The tool writes down that it was called.
 struct AskedChat {
@@ -65,7 +65,7 @@ fn a_person_allows_a_call_and_sees_what_came_of_it() {
     asked.chat.until(QUESTION);
     assert_eq!(asked.calls(), 0, "nothing is called before the answer");
     asked.chat.types("perhaps\n");
-    asked.chat.until("please answer y, n, s or a");
+    asked.chat.until("please answer y, n, c or a");
     asked.chat.until(QUESTION);
     asked.chat.types("y\n");
     asked.chat.until("← ");
@@ -75,12 +75,12 @@ fn a_person_allows_a_call_and_sees_what_came_of_it() {
 
     asked.ask();
     asked.chat.until(QUESTION);
-    asked.chat.types("s\n");
+    asked.chat.types("c\n");
     asked.chat.until("The tool answered: ");
     asked.chat.until("> ");
     asked.ask();
     let before = asked.chat.until("The tool answered: ");
-    assert!(!before.contains("Allow"), "it was allowed for the session: {before:?}");
+    assert!(!before.contains("Allow"), "it was allowed for the conversation: {before:?}");
     assert_eq!(asked.calls(), 3);
     asked.goes_on();
     asked.end();

@@ -20,7 +20,7 @@ impl Terminal {
     }
 
     /// Has a conversation that is long enough for a summary.
-    fn talk_long(&self, name: &str) {
+    pub(crate) fn talk_long(&self, name: &str) {
         for number in 1..=12 {
             self.in_window(&["chat", "--session", name], &long(number)).answer();
         }

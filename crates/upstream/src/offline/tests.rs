@@ -57,6 +57,31 @@ fn asked_what_was_said_it_quotes_the_person() {
 }
 
 #[test]
+fn common_questions_about_the_conversation_are_understood_and_other_messages_are_not() {
+    let said = |asked: &str| {
+        let messages = [user("one"), user("two"), user("three"), user(asked)];
+        let text = text_of(&messages, &json!({}));
+        text.strip_suffix(" (message 4 of this conversation; I am Herma's offline model.)").unwrap().to_owned()
+    };
+    let all = "You said: \"one\", then \"two\", then \"three\"";
+    for (asked, expected) in [
+        ("what did I just say?", "You said: \"three\""),
+        ("What was the last thing that I told you?", "You said: \"three\""),
+        ("Repeat the last thing I said.", "You said: \"three\""),
+        ("What was the first thing I said?", "You said: \"one\""),
+        ("What did I say first?", "You said: \"one\""),
+        ("What was my first message?", "You said: \"one\""),
+        ("What have I told you so far?", all),
+        ("Repeat what I told you", all),
+        ("What were my questions?", all),
+        ("Please improve my first message.", "You said: Please improve my first message."),
+        ("What did Ida say?", "You said: What did Ida say?"),
+    ] {
+        assert_eq!(said(asked), expected, "{asked}");
+    }
+}
+
+#[test]
 fn it_repeats_what_was_said_and_counts_the_messages() {
     let messages = [
         json!({"role": "system", "content": "Be kind."}),
