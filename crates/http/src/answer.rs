@@ -46,7 +46,11 @@ pub(crate) fn turn_request(
     request.identity.sdk_attempt = headers.sdk_attempt;
     request.identity.repeats_failures = headers.repeats_failures;
     request.identity.idempotency_key = headers.idempotency_key;
-    request.identity.client = headers.client;
+    if let Some(peer) = headers.peer {
+        // The caller submits the turn before it waits for anything.
+        peer.connection.end_intake();
+        request.identity.client = peer.client;
+    }
     request
 }
 

@@ -3,16 +3,22 @@
 //! Hyper notices that a client has disconnected only when it reads next. A request that lay unread in the socket of a
 //! stopped process reaches the gateway before that. So the admission inspects the socket itself. Hyper also accepts an
 //! answer long before a slow client has it. So this module knows when the answer was written to its end.
+//!
+//! When hyper reads the end of a connection, it drops what the connection works on. A request that has arrived whole
+//! would be lost if its client disconnects at once. So hyper is not shown the end until the request was taken in, which
+//! means that its turn runs without its client.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
 use herma_store::ClientConnection;
 use rustix::net::{RecvFlags, recv};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::time::{Sleep, sleep};
 
 /// The socket that hyper reads and writes. Its lock is held only for single calls that do not block.
 pub(crate) struct ClientSocket(Arc<Mutex<SocketState>>);
@@ -23,13 +29,39 @@ struct SocketState {
     is_full: bool,
     /// Called when everything that hyper has was written.
     when_written: Vec<WhenWritten>,
+    /// The request that is being taken in.
+    intake: Option<Intake>,
 }
+
+/// A request that would be lost if hyper read the end of the connection now.
+#[derive(Default)]
+struct Intake {
+    /// Wakes hyper to read the end. `None` if it has not come to the end.
+    waker: Option<Waker>,
+    /// Ends the intake of a request whose body is not complete and never will be.
+    limit: Option<Pin<Box<Sleep>>>,
+}
+
+/// How long the end of a connection is hidden.
+const INTAKE_LIMIT: Duration = Duration::from_secs(1);
 
 impl SocketState {
     /// Notes whether the socket took all that it was offered.
     fn note_write(&mut self, written: Poll<io::Result<usize>>, offered: usize) -> Poll<io::Result<usize>> {
         self.is_full |= !matches!(&written, Poll::Ready(Ok(taken)) if *taken == offered);
         written
+    }
+
+    /// Whether hyper may not see yet that the connection has ended. Wakes it when it may.
+    fn hides_end(&mut self, context: &mut Context<'_>) -> bool {
+        let Some(intake) = &mut self.intake else { return false };
+        let limit = intake.limit.get_or_insert_with(|| Box::pin(sleep(INTAKE_LIMIT)));
+        if limit.as_mut().poll(context).is_ready() {
+            self.intake = None;
+            return false;
+        }
+        intake.waker = Some(context.waker().clone());
+        true
     }
 }
 
@@ -40,10 +72,10 @@ pub(crate) type WhenWritten = Box<dyn FnOnce() + Send>;
 
 impl ClientSocket {
     pub(crate) fn new(stream: TcpStream) -> Self {
-        Self(Arc::new(Mutex::new(SocketState { stream, is_full: false, when_written: Vec::new() })))
+        Self(Arc::new(Mutex::new(SocketState { stream, is_full: false, when_written: Vec::new(), intake: None })))
     }
 
-    pub(crate) fn connection(&self) -> Connection {
+    fn connection(&self) -> Connection {
         Connection(Arc::downgrade(&self.0))
     }
 
@@ -62,6 +94,21 @@ impl Connection {
         self.0.upgrade().is_none_or(|socket| is_closed(&lock(&socket).stream))
     }
 
+    /// Hides the end of the connection until [`Self::end_intake`], for a second at most.
+    pub(crate) fn begin_intake(&self) {
+        if let Some(socket) = self.0.upgrade() {
+            lock(&socket).intake = Some(Intake::default());
+        }
+    }
+
+    /// The request was taken in: the end of the connection does not stop it any more.
+    pub(crate) fn end_intake(&self) {
+        let intake = self.0.upgrade().and_then(|socket| lock(&socket).intake.take());
+        if let Some(waker) = intake.and_then(|intake| intake.waker) {
+            waker.wake();
+        }
+    }
+
     /// Calls `note` when the socket has taken everything that hyper has, including these last bytes. If the write
     /// fails, `note` is never called. If the socket is not full and the bytes are few, it will take them. Then `note`
     /// is called at once, before the client can read them.
@@ -77,9 +124,29 @@ impl Connection {
     }
 
     /// The connection as the gateway sees it: it can only ask whether the client has disconnected.
-    pub(crate) fn client(&self) -> ClientConnection {
+    fn client(&self) -> ClientConnection {
         let connection = self.clone();
         ClientConnection::watched(move || connection.is_closed())
+    }
+}
+
+/// An extension of a request: its connection, and the same as the gateway sees it.
+#[derive(Clone)]
+pub(crate) struct Peer {
+    pub(crate) connection: Connection,
+    pub(crate) client: ClientConnection,
+}
+
+impl std::fmt::Debug for Peer {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Peer")
+    }
+}
+
+impl Peer {
+    pub(crate) fn of(socket: &ClientSocket) -> Self {
+        let connection = socket.connection();
+        Self { client: connection.client(), connection }
     }
 }
 
@@ -97,7 +164,11 @@ fn is_closed(stream: &TcpStream) -> bool {
 
 impl AsyncRead for ClientSocket {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.state().stream).poll_read(context, buffer)
+        let (before, has_room) = (buffer.filled().len(), buffer.remaining() > 0);
+        let mut state = self.state();
+        let read = ready!(Pin::new(&mut state.stream).poll_read(context, buffer));
+        let has_ended = read.is_err() || (has_room && buffer.filled().len() == before);
+        if has_ended && state.hides_end(context) { Poll::Pending } else { Poll::Ready(read) }
     }
 }
 
@@ -140,8 +211,6 @@ impl AsyncWrite for ClientSocket {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
@@ -174,6 +243,30 @@ mod tests {
         drop(client);
         until_closed(&connection).await;
         assert_eq!(&asked, b"ask");
+    }
+
+    #[tokio::test]
+    async fn the_end_is_hidden_until_the_request_was_taken_in() {
+        let (client, mut socket) = connected().await;
+        let connection = socket.connection();
+        connection.begin_intake();
+        drop(client);
+        until_closed(&connection).await;
+        let mut byte = [0; 1];
+        let mut reading = Box::pin(socket.read(&mut byte));
+        assert!(tokio::time::timeout(Duration::from_millis(1), reading.as_mut()).await.is_err());
+        connection.end_intake();
+        assert_eq!(tokio::time::timeout(Duration::from_millis(500), reading).await.unwrap().unwrap(), 0);
+    }
+
+    #[tokio::test]
+    async fn the_end_of_half_a_request_is_shown_in_the_end() {
+        let (client, mut socket) = connected().await;
+        socket.connection().begin_intake();
+        drop(client);
+        let mut byte = [0; 1];
+        let reading = tokio::time::timeout(10 * INTAKE_LIMIT, socket.read(&mut byte));
+        assert_eq!(reading.await.unwrap().unwrap(), 0);
     }
 
     #[tokio::test]

@@ -3,11 +3,12 @@
 use herma_gateway::{CLIENT_COMPACTION, MemoryUse, OnDisconnect, Policy, SessionView, ToolOffer};
 use herma_model::alias::InvalidName;
 use herma_model::{Alias, ChatId, SessionKey, SessionKind};
-use herma_store::{ClientConnection, ExpectedRevision};
+use herma_store::ExpectedRevision;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::app::Shared;
+use crate::client_socket::Peer;
 use crate::error::ApiError;
 use crate::{front_ends, revision};
 
@@ -56,7 +57,8 @@ pub(crate) struct SessionHeaders {
     /// The chat of a front end that the request belongs to. It counts if the request names no conversation.
     pub(crate) chat: Option<ChatId>,
     /// The connection of the request.
-    pub(crate) client: ClientConnection,
+    /// The connection of the request. `None` if it is a message of a WebSocket.
+    pub(crate) peer: Option<Peer>,
 }
 
 impl SessionHeaders {
@@ -72,8 +74,8 @@ impl SessionHeaders {
 
     /// Reads the headers of an HTTP request, with its connection.
     pub(crate) fn of(request: &Parts) -> Result<Self, ApiError> {
-        let client = request.extensions.get::<ClientConnection>().cloned().unwrap_or_default();
-        Ok(Self { client, ..Self::read(&request.headers)? })
+        let peer = request.extensions.get::<Peer>().cloned();
+        Ok(Self { peer, ..Self::read(&request.headers)? })
     }
 
     /// Reads and checks all headers. An empty header counts as absent.
@@ -124,7 +126,7 @@ impl SessionHeaders {
             sdk_attempt: text(headers, &RETRY_COUNT)?.and_then(|count| count.parse().ok()).unwrap_or(0),
             repeats_failures: is_codex(headers),
             if_match: revision::expected(headers)?,
-            client: ClientConnection::default(),
+            peer: None,
         })
     }
 }

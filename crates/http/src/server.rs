@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use crate::app::{App, HttpSettings, Shared, router};
 use crate::body::Outlet;
 use crate::body_budget::BodyBudget;
-use crate::client_socket::ClientSocket;
+use crate::client_socket::{ClientSocket, Peer};
 use crate::failed_logins::{ClientAddress, FailedLogins};
 use crate::malformed::RefusingSocket;
 use crate::metrics::Metrics;
@@ -136,21 +136,25 @@ impl Connections {
         mut stopping: watch::Receiver<bool>,
     ) -> Result<(), Box<dyn Error + Send + Sync>> {
         let socket = ClientSocket::new(TcpStream::from_std(socket)?);
-        let (peer, routes) = (socket.connection(), TowerToHyperService::new(self.routes.clone()));
-        let (client, large_requests) = (peer.client(), self.large_requests.clone());
+        let (peer, routes) = (Peer::of(&socket), TowerToHyperService::new(self.routes.clone()));
+        let large_requests = self.large_requests.clone();
         let service = service_fn(move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(client.clone());
+            if !request.body().is_end_stream() {
+                peer.connection.begin_intake();
+            }
+            request.extensions_mut().insert(peer.clone());
             request.extensions_mut().insert(ClientAddress::of(address));
             let is_large = request.body().size_hint().exact().is_none_or(|bytes| bytes > LARGE_REQUEST);
             let elsewhere = is_large.then(|| large_requests.clone());
-            let (answering, peer) = (routes.call(request), peer.clone());
+            let (answering, connection) = (routes.call(request), peer.connection.clone());
             async move {
                 let answered = match elsewhere {
                     Some(runtime) => run_on(&runtime, answering).await,
                     None => answering.await,
                 };
+                connection.end_intake();
                 answered.inspect(|answer| {
-                    answer.extensions().get::<Outlet>().inspect(|outlet| outlet.set(&peer));
+                    answer.extensions().get::<Outlet>().inspect(|outlet| outlet.set(&connection));
                 })
             }
         });

@@ -134,7 +134,7 @@ mod tests {
         .await
         .unwrap();
         assert_eq!(connected(&workers).await.0, first);
-        runtimes.map(Runtime::shutdown_background);
+        runtimes.into_iter().for_each(Runtime::shutdown_background);
     }
 
     #[tokio::test]

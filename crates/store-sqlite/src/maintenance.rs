@@ -38,7 +38,7 @@ const LOG_PAGES: i64 = 8192;
 const COPY_ROUNDS: usize = 3;
 const FEW_PAGES: i64 = 256;
 /// From this size on the log's file is truncated. It gets so large only while a long read needs its beginning.
-const LARGE_LOG: u64 = 128 * 1024 * 1024;
+const LARGE_LOG: u64 = 96 * 1024 * 1024;
 /// Shortest time between two attempts to truncate the log's file.
 const EMPTY_AGAIN: Duration = Duration::from_secs(1);
 /// When a process takes turns out of the index of joinable turns that others have left there. Not at its start: after

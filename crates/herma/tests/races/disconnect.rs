@@ -3,7 +3,7 @@
 use herma_testkit::upstream::Pace;
 use herma_testkit::{Completion, Gate};
 
-use crate::support::{CHAT, Cluster, ask, ask_streamed, next_text, send, transcript};
+use crate::support::{CHAT, Cluster, ask, ask_streamed, next_text, send, send_only, transcript};
 
 const CANCEL: (&str, &str) = ("x-hermes-on-disconnect", "cancel");
 
@@ -36,6 +36,17 @@ async fn an_answer_whose_client_left_is_finished_and_stored() {
     gate.open();
     cluster.stored().until_turns("completed", 1).await;
     assert_eq!(transcript(&cluster.herma.client(), "s").await, ["user: one", "assistant: reply to: one"]);
+}
+
+#[tokio::test]
+async fn a_request_whose_client_leaves_at_once_is_answered_and_stored() {
+    let cluster = Cluster::start().await;
+    for _ in 0..20 {
+        drop(send_only(&cluster.herma, CHAT, "x-hermes-session-id: s\r\n", &ask("one")).await);
+        drop(send_only(&cluster.herma, CHAT, "", &ask("one")).await);
+    }
+    cluster.stored().until_turns("completed", 40).await;
+    cluster.stored().until_settled().await;
 }
 
 /// Large requests are served by another runtime than their connection.
