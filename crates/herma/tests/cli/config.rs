@@ -55,7 +55,7 @@ fn a_log_filter_that_cannot_be_read_is_refused() {
     let said = terminal.say(command, "");
     assert_eq!(said.code, 2);
     assert!(
-        said.stderr.starts_with("error: `telemetry.log` is \"herma=loud\", but it must be a level"),
+        said.stderr.starts_with("error: `telemetry.log` (from HERMA_LOG) is \"herma=loud\", but it must be a level"),
         "{}",
         said.stderr
     );
