@@ -80,25 +80,24 @@ impl Config {
         }
     }
 
-    /// Reads all sections. A section that cannot be used is noted in the document, and has its defaults here.
+    /// Reads all sections. What cannot be used is noted in the document, and has its default here.
     pub(crate) fn read(document: &mut Section, data_dir: PathBuf, api_key: Option<Secret>) -> Self {
-        let default = Self::defaults(&data_dir);
         Self {
             api_key,
-            server: document.section("server", default.server, ServerConfig::read),
-            store: document.section("store", default.store, |section| StoreConfig::read(section, &data_dir)),
-            upstream: document.section("upstream", default.upstream, UpstreamConfig::read),
-            models: document.section("models", default.models, ModelsConfig::read),
-            compaction: document.section("compaction", default.compaction, CompactionConfig::read),
-            responses: document.section("responses", default.responses, ResponsesConfig::read),
-            titles: document.section("titles", default.titles, TitlesConfig::read),
-            admission: document.section("admission", default.admission, AdmissionConfig::read),
-            memory: document.section("memory", default.memory, MemoryConfig::read),
-            tools: document.section("tools", default.tools, ToolsConfig::read),
-            budgets: document.section("budgets", default.budgets, BudgetsConfig::read),
-            jobs: document.section("jobs", default.jobs, JobsConfig::read),
-            retention: document.section("retention", default.retention, RetentionConfig::read),
-            telemetry: document.section("telemetry", default.telemetry, TelemetryConfig::read),
+            server: document.within("server", ServerConfig::read),
+            store: document.within("store", |section| StoreConfig::read(section, &data_dir)),
+            upstream: document.within("upstream", UpstreamConfig::read),
+            models: document.within("models", ModelsConfig::read),
+            compaction: document.within("compaction", CompactionConfig::read),
+            responses: document.within("responses", ResponsesConfig::read),
+            titles: document.within("titles", TitlesConfig::read),
+            admission: document.within("admission", AdmissionConfig::read),
+            memory: document.within("memory", MemoryConfig::read),
+            tools: document.within("tools", ToolsConfig::read),
+            budgets: document.within("budgets", BudgetsConfig::read),
+            jobs: document.within("jobs", JobsConfig::read),
+            retention: document.within("retention", RetentionConfig::read),
+            telemetry: document.within("telemetry", TelemetryConfig::read),
             data_dir,
         }
     }

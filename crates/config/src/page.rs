@@ -21,6 +21,8 @@ struct Table {
     /// Its path, as TOML writes it.
     path: String,
     about: String,
+    /// Whether the table is not there and only shows what could be set.
+    is_example: bool,
     entries: Vec<Entry>,
 }
 
@@ -32,8 +34,20 @@ struct Entry {
     about: String,
     /// The setting as TOML.
     line: String,
-    /// Whether the setting has a value. Otherwise it is written as a comment.
-    is_set: bool,
+    value: Standing,
+}
+
+/// What is known of the value of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// It is set, or it is a default that [`Config::defaults`](crate::Config::defaults) has too.
+    Shown,
+    /// It is set, but must not be shown.
+    Hidden,
+    /// It is the default of a table whose name the operator chose.
+    Default,
+    /// There is no value; the line shows how to give it one.
+    Unset,
 }
 
 /// How an entry is written.
@@ -41,7 +55,7 @@ struct Entry {
 enum Written {
     Setting,
     Comment,
-    /// A comment that says that the setting has no value.
+    /// A comment that says that this is not set.
     Example,
 }
 
@@ -53,25 +67,47 @@ impl Page {
 
     /// Begins a table.
     pub(crate) fn heading(&mut self, path: &[&str], about: &str) {
-        let path: Vec<_> = path.iter().map(|part| quoted(part)).collect();
-        self.tables.push(Table { path: path.join("."), about: about.to_owned(), entries: Vec::new() });
+        self.table_of(path, about, false);
+    }
+
+    /// Begins a table that is not there, to show its settings as comments.
+    pub(crate) fn example(&mut self, path: &[&str], about: &str) {
+        self.table_of(path, about, true);
+    }
+
+    fn table_of(&mut self, path: &[&str], about: &str, is_example: bool) {
+        let path = path.iter().map(|part| quoted(part)).collect::<Vec<_>>().join(".");
+        self.tables.push(Table { path, about: about.to_owned(), is_example, entries: Vec::new() });
     }
 
     /// Writes a setting that has a value.
     pub(crate) fn set(&mut self, key: &str, value: impl Into<toml::Value>, about: &str) {
-        self.entry(key, &value.into(), about, true);
+        self.entry(key, &value.into(), about, Standing::Shown);
+    }
+
+    /// Writes a setting of a table whose name the operator chose. Nothing else knows the defaults of such a table.
+    pub(crate) fn own(
+        &mut self,
+        key: &str,
+        value: impl Into<toml::Value>,
+        default: impl Into<toml::Value>,
+        about: &str,
+    ) {
+        let value = value.into();
+        let standing = if value == default.into() { Standing::Default } else { Standing::Shown };
+        self.entry(key, &value, about, standing);
     }
 
     /// Writes a setting that has no value as a comment that shows how to give it one.
     pub(crate) fn unset(&mut self, key: &str, example: impl Into<toml::Value>, about: &str) {
-        self.entry(key, &example.into(), about, false);
+        self.entry(key, &example.into(), about, Standing::Unset);
     }
 
-    fn entry(&mut self, key: &str, value: &toml::Value, about: &str, is_set: bool) {
+    fn entry(&mut self, key: &str, value: &toml::Value, about: &str, standing: Standing) {
         let Some(table) = self.tables.last_mut() else { return };
         let line = format!("{} = {value}", quoted(key));
         let path = format!("{}.{key}", table.path);
-        table.entries.push(Entry { path, about: about.to_owned(), line, is_set });
+        table.entries.push(Entry { path, about: about.to_owned(), line, value: standing });
     }
 
     /// Writes a setting if it has a value, else as [`Page::unset`] does.
@@ -86,14 +122,15 @@ impl Page {
     pub(crate) fn base_url(&mut self, url: Option<&BaseUrl>, example: &str, about: &str) {
         match url.map(|url| (url, url.shown())) {
             Some((_, Some(shown))) => self.set("base_url", shown, about),
-            Some((url, None)) => self.unset("base_url", url.to_string(), about),
+            Some((url, None)) => self.entry("base_url", &url.to_string().into(), about, Standing::Hidden),
             None => self.unset("base_url", example, about),
         }
     }
 
     /// Writes a secret as a comment. As a value, it would be loaded again as a wrong secret.
     pub(crate) fn secret(&mut self, key: &str, is_set: bool, about: &str) {
-        self.unset(key, if is_set { REDACTED } else { "…" }, about);
+        let (shown, standing) = if is_set { (REDACTED, Standing::Hidden) } else { ("…", Standing::Unset) };
+        self.entry(key, &shown.into(), about, standing);
     }
 
     /// Names the keys of a table of secrets in comments.
@@ -103,20 +140,28 @@ impl Page {
             let Some(table) = self.tables.last_mut() else { return };
             let line = format!("{key}.{} = {}", quoted(name), toml::Value::from(REDACTED));
             let path = format!("{}.{key}", table.path);
-            table.entries.push(Entry { path, about: std::mem::take(&mut about), line, is_set: false });
+            table.entries.push(Entry { path, about: std::mem::take(&mut about), line, value: Standing::Hidden });
         }
     }
 
     /// The tables and settings that are not on the other page.
     pub(crate) fn differing_from(&self, defaults: &Self) -> String {
         let mut text = self.preface.clone();
-        for table in &self.tables {
+        for table in self.tables.iter().filter(|table| !table.is_example) {
             let default = defaults.table(&table.path);
-            let differs = |entry: &&Entry| default.is_none_or(|default| !default.entries.contains(entry));
-            let entries: Vec<&Entry> = table.entries.iter().filter(is_there).filter(differs).collect();
+            let entries = table.entries.iter().filter(is_there).filter_map(|entry| {
+                let written = match entry.value {
+                    _ if entry.is_in(default) => return None,
+                    Standing::Shown => Written::Setting,
+                    Standing::Hidden => Written::Comment,
+                    Standing::Default | Standing::Unset => return None,
+                };
+                Some((entry, written))
+            });
+            let entries: Vec<_> = entries.collect();
+            // An empty table of a name that the operator chose means something too.
             if default.is_none() || !entries.is_empty() {
-                let written = |entry: &Entry| if entry.is_set { Written::Setting } else { Written::Comment };
-                table.write(&mut text, entries.into_iter().map(|entry| (entry, written(entry))));
+                table.write(&mut text, entries.into_iter());
             }
         }
         text
@@ -128,13 +173,13 @@ impl Page {
         let mut text = self.preface.clone();
         for table in &self.tables {
             let default = defaults.table(&table.path);
-            let is_default = |entry: &Entry| default.is_some_and(|default| default.entries.contains(entry));
             let mut entries = table.entries.iter().filter(is_there).peekable();
             if entries.peek().is_some() {
-                let written = |entry: &Entry| match (entry.is_set, is_default(entry)) {
-                    (true, false) => Written::Setting,
-                    (false, true) => Written::Example,
-                    (true, true) | (false, false) => Written::Comment,
+                let written = |entry: &Entry| match entry.value {
+                    Standing::Unset => Written::Example,
+                    Standing::Shown if table.is_example => Written::Example,
+                    Standing::Shown if !entry.is_in(default) => Written::Setting,
+                    Standing::Shown | Standing::Hidden | Standing::Default => Written::Comment,
                 };
                 table.write(&mut text, entries.map(|entry| (entry, written(entry))));
             }
@@ -143,7 +188,7 @@ impl Page {
     }
 
     fn table(&self, path: &str) -> Option<&Table> {
-        self.tables.iter().find(|table| table.path == path)
+        self.tables.iter().find(|table| table.path == path && !table.is_example)
     }
 }
 
@@ -152,7 +197,8 @@ impl Table {
     fn write<'a>(&self, text: &mut String, entries: impl Iterator<Item = (&'a Entry, Written)>) {
         text.push('\n');
         comment(text, &self.about);
-        line(text, format_args!("[{}]", self.path));
+        let sign = if self.is_example { "# " } else { "" };
+        line(text, format_args!("{sign}[{}]", self.path));
         for (entry, written) in entries {
             comment(text, &entry.about);
             match written {
@@ -161,6 +207,12 @@ impl Table {
                 Written::Example => line(text, format_args!("# {}  # an example; not set", entry.line)),
             }
         }
+    }
+}
+
+impl Entry {
+    fn is_in(&self, table: Option<&Table>) -> bool {
+        table.is_some_and(|table| table.entries.contains(self))
     }
 }
 

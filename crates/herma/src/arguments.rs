@@ -8,6 +8,7 @@ mod sessions;
 mod tools;
 
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
@@ -20,8 +21,8 @@ pub(crate) use import::{HermesFlags, ImportCommand};
 use memory::MEMORY_HELP;
 pub(crate) use memory::{MemoryAddFlags, MemoryCommand, MemoryForgetFlags, MemoryListFlags};
 pub(crate) use sessions::{
-    BranchFlags, CompactFlags, DeleteFlags, ExportFlags, ExportFormat, ImportFlags, ListFlags, RenameFlags,
-    RewindFlags, SearchFlags, SessionName, SessionsCommand, ShowFlags, UndoFlags,
+    BranchFlags, CompactFlags, DeleteFlags, ExportFlags, ExportFormat, ImportFlags, ListFlags, NamedMessage,
+    RenameFlags, RewindFlags, SearchFlags, SessionName, SessionsCommand, ShowFlags, UndoFlags,
 };
 use tools::TOOLS_HELP;
 pub(crate) use tools::{AudienceFlags, GrantsFlags, RevokeToolFlags, ToolsCallFlags, ToolsCommand, ToolsListFlags};
@@ -43,8 +44,7 @@ Examples:
   herma keys create                      make an API key
   herma doctor                           find out what is wrong
 
-Settings come from flags, then HERMA_* variables, then herma.toml, then defaults;
-`herma config` shows them.";
+Settings come from flags, then HERMA_* variables, then herma.toml, then defaults; `herma config` shows them.";
 
 /// A session gateway for AI agents: speaks the OpenAI API in front, calls any OpenAI-compatible model server behind,
 /// and keeps every conversation in between.
@@ -142,10 +142,10 @@ pub(crate) enum Command {
     /// Write a copy of the whole store to a file, also while it is in use
     #[command(after_help = BACKUP_HELP)]
     Backup(BackupFlags),
-    /// Make a copy the store again
+    /// Replace the store with a backup
     #[command(after_help = RESTORE_HELP)]
     Restore(RestoreFlags),
-    /// Show what is configured otherwise than by default, as a herma.toml
+    /// Show the settings you changed, as a herma.toml
     #[command(after_help = CONFIG_HELP)]
     Config(ConfigFlags),
     /// Check data directory, store, keys, port and model server, and say what to do
@@ -164,9 +164,8 @@ Examples:
   herma backup ~/herma-2026-05-01.db
   herma restore ~/herma-2026-05-01.db --data /tmp/copy      look at it elsewhere
 
-The copy has all conversations and the keys of all tenants, as they are at this moment. A running
-server goes on. Not in it: herma.toml, the plain text of the first key, and the history of the line
-editor.";
+The copy has all conversations and the keys of all tenants, as they are at this moment. A running server goes on. \
+Not in it: herma.toml, the plain text of the first key, and the history of the line editor.";
 
 /// Flags of `backup`.
 #[derive(Args)]
@@ -249,9 +248,9 @@ Examples:
       Put a hosted model behind it; its key goes into a variable or herma.toml, not on the
       command line.
 
-The first start makes an API key, prints it once and saves it as `api-key` in the data directory.
-`herma keys create` makes more; HERMA_API_KEY is accepted as well. SIGTERM and Ctrl-C let running
-turns finish; a second one ends at once.";
+The first start makes an API key, prints it once and saves it as `api-key` in the data directory. `herma keys \
+create` makes more; HERMA_API_KEY is accepted as well. SIGTERM and Ctrl-C let running turns finish; a second one \
+ends at once.";
 
 /// Flags of `serve`.
 #[derive(Args)]
@@ -269,7 +268,7 @@ pub(crate) struct ServeFlags {
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
     /// How many tokens fit into the model [variable: HERMA_CONTEXT_WINDOW]
-    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "TOKENS", value_parser = at_least_one::<u32>)]
     context_window: Option<u32>,
     /// Serve without API keys; on loopback only, and without session headers
     #[arg(long)]
@@ -291,9 +290,9 @@ impl ServeFlags {
 }
 
 const ACP_HELP: &str = "\
-Editors start this themselves; see docs/ACP.md for Zed, JetBrains, Neovim and Emacs. It uses the
-same store and configuration as the other commands. Only messages of the protocol are written to
-stdout. The end of stdin interrupts running turns and ends the agent.";
+Editors start this themselves; see docs/ACP.md for Zed, JetBrains, Neovim and Emacs. It uses the same store and \
+configuration as the other commands. Only messages of the protocol are written to stdout. The end of stdin \
+interrupts running turns and ends the agent.";
 
 const CHAT_HELP: &str = "\
 Examples:
@@ -306,12 +305,11 @@ Examples:
   echo 'Hello' | herma chat --session trip    the same from a script: all of stdin is one message
   herma chat --json 'Hi' | jq .usage          the chat completion object, as over HTTP
 
-At a terminal, /help lists the commands: /new (or /reset) begins a fresh conversation under the same
-session key, Ctrl-C cancels the running answer, Ctrl-D ends. The arrow keys and Ctrl-R find what
-was asked in earlier chats.
+At a terminal, /help lists the commands: /new (or /reset) begins a fresh conversation under the same session key, \
+Ctrl-C cancels the running answer, Ctrl-D ends. The arrow keys and Ctrl-R find what was asked in earlier chats.
 
-Of one answer, the exit code is 0 if there is one, 1 if not, 2 if the command line is wrong, and 130
-after Ctrl-C. Tools that have to be allowed are asked about at a terminal only.";
+Of one answer, the exit code is 0 if there is one, 1 if not, 2 if the command line is wrong, and 130 after Ctrl-C. \
+Tools that have to be allowed are asked about at a terminal only.";
 
 /// Flags of `chat`.
 #[derive(Args)]
@@ -362,8 +360,8 @@ Examples:
   herma tenants delete web            asks first
   herma tenants delete web --yes
 
-Its keys stop working within a second. The default tenant stays, empty, because HERMA_API_KEY stands
-for it. The receipt says when no file of the data directory has the text any more.";
+Its keys stop working within a second. The default tenant stays, empty, because HERMA_API_KEY stands for it. The \
+receipt says when no file of the data directory has the text any more.";
 
 /// Flags of `tenants delete`.
 #[derive(Args)]
@@ -386,8 +384,8 @@ Examples:
   herma keys create --rate 60/min --max-turns 4
   export HERMA_KEY=$(herma keys create)
 
-Nothing crosses tenants: each sees its own conversations only. A tenant is made by its first
-key. Each server process counts requests and turns by itself.";
+Nothing crosses tenants: each sees its own conversations only. A tenant is made by its first key. Each server \
+process counts requests and turns by itself.";
 
 /// Flags of `keys create`.
 #[derive(Args)]
@@ -408,7 +406,7 @@ pub(crate) struct CreateFlags {
     #[arg(long, value_name = "REQUESTS/PERIOD")]
     pub(crate) rate: Option<Rate>,
     /// Most turns at the same time; delegated turns do not count [default: no limit]
-    #[arg(long, value_name = "TURNS", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "TURNS", value_parser = at_least_one::<u32>)]
     pub(crate) max_turns: Option<u32>,
 }
 
@@ -426,6 +424,12 @@ pub(crate) struct PrintFlags {
     /// Print JSON in place of a table
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// A whole number that is not zero.
+fn at_least_one<T: FromStr + From<u8> + PartialOrd>(text: &str) -> Result<T, &'static str> {
+    let number = text.parse().ok().filter(|number| *number >= T::from(1));
+    number.ok_or("must be a whole number of at least 1")
 }
 
 fn tenant(text: &str) -> Result<String, InvalidName> {

@@ -31,11 +31,12 @@ pub(crate) fn back_up(common: Common, flags: &BackupFlags) -> anyhow::Result<Exi
     let bytes = part.become_whole(file).with_context(|| format!("cannot write {shown}"))?;
     output::note(&format!("{shown} has everything up to now, {} KB", bytes.div_ceil(1000)));
     let name = file.display().to_string();
-    output::note(&format!("to bring it back: {}", next_command::of(&["restore", &name])));
+    // The store is still there. Without --force, restoring would refuse.
+    output::note(&format!("to bring it back: {}", next_command::of(&["restore", &name, "--force"])));
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes a copy the store again. A store that is there is put aside, not deleted.
+/// Replaces the store with a backup. A store that is there is put aside, not deleted.
 pub(crate) fn restore(common: Common, flags: &RestoreFlags) -> anyhow::Result<ExitCode> {
     let config = setup::load(common, Overrides::default())?.config;
     logging::of_command(&config.telemetry)?;

@@ -7,9 +7,25 @@ use crate::{output, tool_lines};
 
 /// The most characters of the text.
 const CHARACTERS: usize = 200;
+/// What stands for the text of a message that has none.
+const NO_TEXT: &str = "(no text)";
 
 /// Who wrote a message, and how it begins. A message that calls tools shows the calls too.
 pub(crate) fn of(message: &Message) -> String {
+    written(message, begin)
+}
+
+/// Who wrote a message, and all of its text, in the lines that it has.
+pub(crate) fn whole(message: &Message) -> String {
+    written(message, all)
+}
+
+/// Whether the excerpt of a message has less than its text.
+pub(crate) fn is_cut(said: &Utterance) -> bool {
+    begin(said).ends_with('…') && !all(said).ends_with('…')
+}
+
+fn written(message: &Message, begin: impl Fn(&Utterance) -> String) -> String {
     let said = &message.said;
     match said.role {
         Role::User => format!("you: {}", begin(said)),
@@ -35,8 +51,17 @@ pub(crate) fn of_summary(summary: &Summary) -> String {
     format!("summary: {}", begin(&summary.said))
 }
 
+/// All of a summary.
+pub(crate) fn whole_summary(summary: &Summary) -> String {
+    format!("summary: {}", all(&summary.said))
+}
+
+fn all(said: &Utterance) -> String {
+    output::printable(shown_text(said).as_deref().unwrap_or(NO_TEXT)).trim_end().to_owned()
+}
+
 fn begin(said: &Utterance) -> String {
-    line(&shown_text(said).unwrap_or_else(|| "(no text)".to_owned()), CHARACTERS)
+    line(&shown_text(said).unwrap_or_else(|| NO_TEXT.to_owned()), CHARACTERS)
 }
 
 /// A text as one line of at most `most` characters, safe for a terminal.

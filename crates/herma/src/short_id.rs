@@ -3,6 +3,8 @@
 
 use std::fmt::Display;
 
+use herma_model::SessionId;
+
 /// How many digits a short id has.
 const DIGITS: usize = 8;
 
@@ -10,6 +12,11 @@ const DIGITS: usize = 8;
 pub(crate) fn of(id: impl Display) -> String {
     let id = id.to_string();
     id[id.len() - DIGITS..].to_owned()
+}
+
+/// The short id of a session. `None` if a client chose its id, which then is its name.
+pub(crate) fn of_session(id: &SessionId) -> Option<String> {
+    id.chosen().is_none().then(|| of(id.as_str()))
 }
 
 /// Whether a text has the form of a short id.

@@ -27,7 +27,7 @@ impl SqliteStore {
 
     /// Checks that a file is a database of Herma that this program can use, and that no page of it is damaged.
     pub fn verify(database: &Path) -> Result<(), StoreError> {
-        open::inspect(database)?;
+        open::inspect_backup(database)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(database, flags).translated()?;
         let tables: i64 =

@@ -7,14 +7,14 @@ use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
 use herma_model::alias::Namespace;
-use herma_model::{SessionKind, Timestamp};
+use herma_model::{ConversationId, SessionKind, Timestamp};
 use herma_store::{ConversationRow, Cursor, ListFilter, ListOrder, ListView, Page, Scope};
 use rusqlite::{Connection, Rows, params_from_iter};
 
 use crate::failure::{StoreResult, Translate};
 use crate::listing::{Conversations, Selection};
 use crate::ranges::{Family, Range, ResolvedFilter};
-use crate::snapshot;
+use crate::{rows, snapshot};
 
 /// The largest number of conversations and sessions that one page examines, not counting those before the last skipped
 /// row. That takes about a millisecond.
@@ -125,7 +125,7 @@ impl PageBuilder<'_> {
         let Some(ListCandidate { at, key, is_wanted }) = candidate else { return Ok(true) };
         self.examined += 1;
         let place = Cursor { at: Timestamp(at), row: key, session: 0 };
-        if is_wanted {
+        if is_wanted && self.has_id(key)? {
             match self.resolved.filter.view {
                 ListView::Conversations => {
                     if !self.skips() {
@@ -141,6 +141,19 @@ impl PageBuilder<'_> {
         }
         self.last = Some(place);
         Ok(self.is_done())
+    }
+
+    /// Whether a conversation has an id like the one that the filter asks for.
+    fn has_id(&self, key: i64) -> StoreResult<bool> {
+        const SQL: &str = "SELECT c.id, EXISTS (SELECT 1 FROM sessions s WHERE s.conversation_pk = c.pk
+                 AND (substr(s.id, 1, length(?2)) = ?2 OR substr(s.id, -length(?2)) = ?2))
+             FROM conversations c WHERE c.pk = ?1";
+        let Some(part) = &self.resolved.filter.id_part else { return Ok(true) };
+        let read = |row: &rusqlite::Row<'_>| {
+            let id = ConversationId::from_uuid(rows::uuid(row, 0)?).to_string();
+            Ok(row.get(1)? || id.starts_with(part) || id.ends_with(part))
+        };
+        self.connection.prepare_cached(SQL).and_then(|mut select| select.query_row((key, part), read)).translated()
     }
 
     /// Adds the sessions of a conversation. Breaks if the page is full before the last of them.

@@ -19,25 +19,34 @@ const INSPECTION_PAUSE: Duration = Duration::from_millis(20);
 
 /// Refuses a file that belongs to another program, is damaged, or was written by a newer Herma. Does not change it.
 pub(crate) fn inspect(path: &Path) -> StoreResult<()> {
+    inspect_or(path, "Restore it from a backup, or point --data or --store elsewhere")
+}
+
+/// The same for a file that is to be restored: it is the backup itself.
+pub(crate) fn inspect_backup(path: &Path) -> StoreResult<()> {
+    inspect_or(path, "Name a file that `herma backup` wrote")
+}
+
+/// `advice` is what to do about a file that is no database of Herma.
+fn inspect_or(path: &Path, advice: &str) -> StoreResult<()> {
     for _ in 1..INSPECTIONS {
-        if inspect_once(path).is_ok() {
+        if inspect_once(path, advice).is_ok() {
             return Ok(());
         }
         std::thread::sleep(INSPECTION_PAUSE);
     }
-    inspect_once(path)
+    inspect_once(path, advice)
 }
 
-fn inspect_once(path: &Path) -> StoreResult<()> {
+fn inspect_once(path: &Path, advice: &str) -> StoreResult<()> {
     if !path.exists() || std::fs::metadata(path).is_ok_and(|meta| meta.len() == 0) {
         return Ok(());
     }
     let name = path.display();
     let refuse = |error: &rusqlite::Error| match translate(error) {
-        StoreError::Unusable(_) => StoreError::Unusable(format!(
-            "{name} is damaged or not a Herma database; nothing was changed. Restore it from a backup, \
-             or point --data or --store elsewhere"
-        )),
+        StoreError::Unusable(_) => {
+            StoreError::Unusable(format!("{name} is damaged or not a Herma database; nothing was changed. {advice}"))
+        }
         other => other,
     };
     let connection = inspection_connection(path).map_err(|error| refuse(&error))?;
@@ -52,7 +61,7 @@ fn inspect_once(path: &Path) -> StoreResult<()> {
         .map_err(|error| refuse(&error))?;
     if tables > 0 && application != migrations::APPLICATION_ID {
         return Err(StoreError::Unusable(format!(
-            "{name} is a database of another program; nothing was changed. Point --data or --store elsewhere"
+            "{name} is a database of another program; nothing was changed. {advice}"
         )));
     }
     if version > migrations::newest() {

@@ -105,6 +105,9 @@ pub struct ListFilter {
     pub since: Option<Timestamp>,
     /// Only rows that last changed before this time.
     pub until: Option<Timestamp>,
+    /// Only conversations of which an id begins or ends with this text: their own, or that of a session. No index
+    /// helps, so most pages have few rows or none; read on until there is no cursor.
+    pub id_part: Option<String>,
     /// Whether archived conversations are listed.
     pub archived: Archived,
     /// Only conversations that a model has answered at least once, or only the others. Inherited answers count. A
@@ -142,7 +145,7 @@ impl ListFilter {
     fn digest(&self) -> Digest {
         let word = |text: Option<&str>| text.map_or_else(String::new, |text| format!("={text}"));
         let moment = |at: Option<Timestamp>| at.map_or_else(String::new, |at| at.0.to_string());
-        let fields = [
+        let mut fields = vec![
             format!("{:?} {:?} {:?} {:?}", self.view, self.order, self.archived, self.user_facing),
             word(self.answered.map(|answered| if answered { "answered" } else { "unanswered" })),
             word(self.kind.map(SessionKind::as_str)),
@@ -156,6 +159,8 @@ impl ListFilter {
             moment(self.since),
             moment(self.until),
         ];
+        // Cursors of all other lists stay as they were in earlier releases.
+        fields.extend(self.id_part.as_deref().map(|part| format!("id={part}")));
         Digest::of_fields(fields.iter().map(String::as_bytes))
     }
 }
@@ -197,6 +202,7 @@ mod tests {
             ListFilter { until: Some(Timestamp(1)), ..own.clone() },
             ListFilter { answered: Some(true), ..own.clone() },
             ListFilter { cwd: Some("/srv".to_owned()), ..own.clone() },
+            ListFilter { id_part: Some("0190".to_owned()), ..own.clone() },
             ListFilter { archived: Archived::Any, ..own },
         ] {
             assert_eq!(other.read_cursor(&text), Err(InvalidCursor::OtherList), "{other:?}");

@@ -118,7 +118,12 @@ fn subcommands(help: &str) -> Vec<String> {
 
 /// A help text without the options that every command has.
 fn without_common(help: &str) -> String {
-    let paragraphs = help.split("\n\n").filter(|paragraph| !paragraph.starts_with("Where things are:"));
+    let mut is_common = false;
+    let paragraphs = help.split("\n\n").filter(|paragraph| {
+        // In the long form each option is a paragraph of its own, and begins with spaces.
+        is_common = paragraph.starts_with("Where things are:") || (is_common && paragraph.starts_with(' '));
+        !is_common
+    });
     paragraphs.collect::<Vec<_>>().join("\n\n")
 }
 
@@ -144,5 +149,7 @@ mod tests {
         let help = "About.\n\nUsage: x\n\nCommands:\n  serve  Answer\n         on\n  help   Print\n\nOptions:\n  -h\n";
         assert_eq!(subcommands(help), ["serve"]);
         assert_eq!(without_common("A\n\nWhere things are:\n  --data\n\nExamples:\n  x"), "A\n\nExamples:\n  x");
+        let long = "A\n\nWhere things are:\n  --data\n\n  --store\n\nExamples:\n  x\n\n  y";
+        assert_eq!(without_common(long), "A\n\nExamples:\n  x\n\n  y");
     }
 }

@@ -19,6 +19,12 @@ const SHORT: [(&str, &str); 7] = [
 /// Variables that do not belong to a section.
 const OTHER: [&str; 3] = ["HERMA_DATA", "HERMA_CONFIG", "HERMA_API_KEY"];
 
+/// What other programs call such variables, after `HERMA_`, and the variable of each.
+const ELSEWHERE: [(&str, &str); 4] =
+    [("PORT", "HERMA_LISTEN"), ("HOST", "HERMA_LISTEN"), ("BASE_URL", "HERMA_UPSTREAM"), ("LOG_LEVEL", "HERMA_LOG")];
+/// What all variables begin with.
+const PREFIX: &str = "HERMA_";
+
 /// The environment that the caller passed in. An empty variable counts as not set.
 pub(crate) struct Environment(BTreeMap<String, String>);
 
@@ -38,13 +44,13 @@ impl Environment {
     pub(crate) fn settings(&self) -> (TextSettings, Vec<String>) {
         let mut texts = TextSettings::new();
         let mut notices = Vec::new();
-        for (name, value) in self.0.range("HERMA_".to_owned()..) {
-            let Some(rest) = name.strip_prefix("HERMA_") else { break };
+        for (name, value) in self.0.range(PREFIX.to_owned()..) {
+            let Some(rest) = name.strip_prefix(PREFIX) else { break };
             if let Some((section, key)) = rest.split_once("__") {
                 let key = format!("{}.{}", section.to_lowercase(), key.to_lowercase());
                 texts.insert(key, (value.clone(), Origin::Variable(name.clone())));
             } else if !OTHER.contains(&name.as_str()) && !SHORT.iter().any(|(short, _)| short == name) {
-                notices.push(unknown_variable(name));
+                notices.push(unknown_variable(rest));
             }
         }
         for (name, key) in SHORT {
@@ -60,12 +66,14 @@ impl Environment {
     }
 }
 
-fn unknown_variable(name: &str) -> String {
-    let known = SHORT.iter().map(|(short, _)| *short).chain(OTHER);
-    match nearest(name, known) {
-        Some(nearest) => format!("{name} is no variable of Herma's and has no effect; did you mean {nearest}?"),
+/// The notice about a variable, given what follows its prefix. The prefix would make all names look alike.
+fn unknown_variable(rest: &str) -> String {
+    let known = SHORT.iter().map(|(short, _)| *short).chain(OTHER).filter_map(|name| name.strip_prefix(PREFIX));
+    let elsewhere = ELSEWHERE.into_iter().find_map(|(name, variable)| (name == rest).then(|| variable.to_owned()));
+    match elsewhere.or_else(|| nearest(rest, known).map(|nearest| format!("{PREFIX}{nearest}"))) {
+        Some(nearest) => format!("{PREFIX}{rest} is no variable of Herma's and has no effect; did you mean {nearest}?"),
         None => format!(
-            "{name} is no variable of Herma's and has no effect; settings are written HERMA_<SECTION>__<KEY>, such as \
+            "{PREFIX}{rest} is no variable of Herma's and has no effect; settings are written HERMA_<SECTION>__<KEY>, such as \
              HERMA_ADMISSION__QUEUE_LIMIT"
         ),
     }
@@ -89,6 +97,19 @@ mod tests {
             notices(&[("HERMA_DATA", "x"), ("HERMA_CONFIG", "x"), ("HERMA_API_KEY", "x"), ("HERMA_ODD", "")])
                 .is_empty()
         );
+    }
+
+    #[test]
+    fn a_variable_that_other_programs_have_leads_to_the_one_of_herma() {
+        for (name, meant) in [
+            ("HERMA_PORT", "did you mean HERMA_LISTEN?"),
+            ("HERMA_BASE_URL", "did you mean HERMA_UPSTREAM?"),
+            ("HERMA_STOR", "did you mean HERMA_STORE?"),
+            ("HERMA_COLOUR", "settings are written HERMA_<SECTION>__<KEY>"),
+        ] {
+            let told = notices(&[(name, "x")]);
+            assert!(told.len() == 1 && told[0].contains(meant), "{told:?}");
+        }
     }
 
     #[test]

@@ -42,13 +42,13 @@ impl Section {
     }
 
     /// Reads a setting. `None` if it was not given, or if its value cannot be used, which [`Section::finish`] tells.
-    pub(crate) fn read<T: Setting>(&mut self, key: &str) -> Result<Option<T>, ConfigError> {
+    pub(crate) fn read<T: Setting>(&mut self, key: &str) -> Option<T> {
         self.read_where(key, T::ALLOWED, |_| true)
     }
 
-    /// Reads a setting. If it was not given, returns the default.
-    pub(crate) fn or<T: Setting>(&mut self, key: &str, default: T) -> Result<T, ConfigError> {
-        Ok(self.read(key)?.unwrap_or(default))
+    /// Reads a setting. If it was not given or cannot be used, returns the default.
+    pub(crate) fn or<T: Setting>(&mut self, key: &str, default: T) -> T {
+        self.read(key).unwrap_or(default)
     }
 
     /// Reads a setting that must also satisfy `accepted`. `allowed` says in words which values do.
@@ -57,12 +57,12 @@ impl Section {
         key: &str,
         allowed: &str,
         accepted: impl FnOnce(&T) -> bool,
-    ) -> Result<Option<T>, ConfigError> {
-        let Some((given, key, origin)) = self.take(key) else { return Ok(None) };
+    ) -> Option<T> {
+        let (given, key, origin) = self.take(key)?;
         let mistake = match T::read(&given)
             .and_then(|value| if accepted(&value) { Ok(value) } else { Err(ValueError::NotAllowed) })
         {
-            Ok(value) => return Ok(Some(value)),
+            Ok(value) => return Some(value),
             Err(ValueError::WrongType) => {
                 ConfigError::WrongType { key, origin, expected: allowed.to_owned(), found: given.type_name() }
             }
@@ -71,56 +71,44 @@ impl Section {
             }
         };
         self.mistakes.push(mistake);
-        Ok(None)
+        None
     }
 
-    /// Reads the section at `key` as [`Section::within`] does. If it cannot be used as a whole, that is noted, and
-    /// `otherwise` stands in for it.
-    pub(crate) fn section<T>(
-        &mut self,
-        key: &str,
-        otherwise: T,
-        read: impl FnOnce(&mut Self) -> Result<T, ConfigError>,
-    ) -> T {
-        self.within(key, read).unwrap_or_else(|error| {
-            self.mistakes.extend(match error {
-                ConfigError::Several(mistakes) => mistakes,
-                mistake => vec![mistake],
-            });
-            otherwise
-        })
+    /// Notes that settings of this table cannot be used together. Call it after all of them were read. It has no
+    /// effect if one of them is a mistake: the conflict may then be with the default that stands in for it.
+    pub(crate) fn conflict(&mut self, problem: String) {
+        if self.mistakes.is_empty() {
+            self.mistakes.push(ConfigError::Conflict(problem));
+        }
+    }
+
+    /// Notes that a table inside this one has a name that cannot be used.
+    pub(crate) fn wrong_name(&mut self, problem: String) {
+        self.mistakes.push(ConfigError::Conflict(problem));
     }
 
     /// Reads the table at `key` with `read`. A table that was not given is empty.
-    pub(crate) fn within<T>(
-        &mut self,
-        key: &str,
-        read: impl FnOnce(&mut Self) -> Result<T, ConfigError>,
-    ) -> Result<T, ConfigError> {
+    pub(crate) fn within<T>(&mut self, key: &str, read: impl FnOnce(&mut Self) -> T) -> T {
         let path = join(&self.path, key);
+        let mut mistakes = Vec::new();
         let table = match self.table.remove(key) {
             None => toml::Table::new(),
             Some(toml::Value::Table(table)) => table,
             Some(other) => {
-                let expected = format!("a table, written [{path}]");
-                let found = GivenValue::Toml(other).type_name();
-                return Err(ConfigError::WrongType {
-                    key: path,
+                mistakes.push(ConfigError::WrongType {
+                    key: path.clone(),
                     origin: Origin::File(self.file.clone()),
-                    expected,
-                    found,
+                    expected: format!("a table, written [{path}]"),
+                    found: GivenValue::Toml(other).type_name(),
                 });
+                toml::Table::new()
             }
         };
         let prefix = format!("{path}.");
         let texts = self.texts.extract_if(.., |key, _| key.starts_with(&prefix)).collect();
         let mut inner = Self::new(path.clone(), self.file.clone(), table, texts);
-        let value = match read(&mut inner) {
-            Ok(value) => value,
-            // What is wrong with the whole may only come from the defaults that stand in for wrong values.
-            Err(error) if inner.mistakes.is_empty() => return Err(error),
-            Err(_) => return Err(ConfigError::Several(inner.mistakes)),
-        };
+        inner.mistakes = mistakes;
+        let value = read(&mut inner);
         inner.note_unknown();
         self.mistakes.append(&mut inner.mistakes);
         self.known_tables.push(path);
@@ -128,7 +116,7 @@ impl Section {
         self.known.append(&mut inner.known);
         self.set.append(&mut inner.set);
         self.unknown.append(&mut inner.unknown);
-        Ok(value)
+        value
     }
 
     /// The keys of the file's table that were not read yet. For tables whose keys the operator chooses.

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::error::ConfigError;
 use crate::page::{Page, integer};
 use crate::reading::section::Section;
 use crate::reading::setting::POSITIVE;
@@ -26,15 +25,13 @@ impl Default for AdmissionConfig {
 }
 
 impl AdmissionConfig {
-    pub(crate) fn read(section: &mut Section) -> Result<Self, ConfigError> {
+    pub(crate) fn read(section: &mut Section) -> Self {
         let default = Self::default();
-        Ok(Self {
-            max_running: section
-                .read_where("max_running", POSITIVE, |turns| *turns > 0)?
-                .unwrap_or(default.max_running),
-            queue_limit: section.or("queue_limit", default.queue_limit)?,
-            queue_timeout: section.or("queue_timeout", default.queue_timeout)?,
-        })
+        Self {
+            max_running: section.read_where("max_running", POSITIVE, |turns| *turns > 0).unwrap_or(default.max_running),
+            queue_limit: section.or("queue_limit", default.queue_limit),
+            queue_timeout: section.or("queue_timeout", default.queue_timeout),
+        }
     }
 
     pub(crate) fn write(&self, page: &mut Page) {

@@ -1,6 +1,5 @@
 //! `[budgets]`: how many tokens may be used.
 
-use crate::error::ConfigError;
 use crate::page::Page;
 use crate::reading::section::Section;
 
@@ -16,12 +15,12 @@ pub struct BudgetsConfig {
 }
 
 impl BudgetsConfig {
-    pub(crate) fn read(section: &mut Section) -> Result<Self, ConfigError> {
-        Ok(Self {
-            turn_tokens: section.or("turn_tokens", 0)?,
-            conversation_tokens: section.or("conversation_tokens", 0)?,
-            tree_tokens: section.or("tree_tokens", 0)?,
-        })
+    pub(crate) fn read(section: &mut Section) -> Self {
+        Self {
+            turn_tokens: section.or("turn_tokens", 0),
+            conversation_tokens: section.or("conversation_tokens", 0),
+            tree_tokens: section.or("tree_tokens", 0),
+        }
     }
 
     pub(crate) fn write(&self, page: &mut Page) {

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::error::ConfigError;
 use crate::page::Page;
 use crate::reading::section::Section;
 use crate::reading::setting::words;
@@ -49,25 +48,25 @@ impl Default for CompactionConfig {
 }
 
 impl CompactionConfig {
-    pub(crate) fn read(section: &mut Section) -> Result<Self, ConfigError> {
+    pub(crate) fn read(section: &mut Section) -> Self {
         let default = Self::default();
         let config = Self {
-            mode: section.or("mode", default.mode)?,
-            threshold: section.or("threshold", default.threshold)?,
-            keep_recent: section.or("keep_recent", default.keep_recent)?,
-            model: section.read("model")?,
+            mode: section.or("mode", default.mode),
+            threshold: section.or("threshold", default.threshold),
+            keep_recent: section.or("keep_recent", default.keep_recent),
+            model: section.read("model"),
             timeout: section
-                .read_where("timeout", FORMS_ABOVE_ZERO, |span: &Duration| !span.is_zero())?
+                .read_where("timeout", FORMS_ABOVE_ZERO, |span: &Duration| !span.is_zero())
                 .unwrap_or(default.timeout),
         };
         if config.keep_recent >= config.threshold {
-            return Err(ConfigError::Conflict(format!(
+            section.conflict(format!(
                 "`compaction.keep_recent` ({}) must be below `compaction.threshold` ({}): a compaction that keeps as \
                  much as made it necessary frees nothing",
                 config.keep_recent, config.threshold
-            )));
+            ));
         }
-        Ok(config)
+        config
     }
 
     pub(crate) fn write(&self, page: &mut Page) {

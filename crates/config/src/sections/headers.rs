@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::error::ConfigError;
 use crate::page::Page;
 use crate::reading::section::Section;
 use crate::values::secret::Secret;
@@ -17,12 +16,12 @@ const HEADER: &str = "one line of ASCII for a header whose name has letters, dig
                       Accept, Connection, Content-Length, Content-Type, Host and Transfer-Encoding";
 
 /// Reads the table `headers` of a section.
-pub(super) fn read(section: &mut Section) -> Result<Headers, ConfigError> {
+pub(super) fn read(section: &mut Section) -> Headers {
     read_table(section, "headers")
 }
 
 /// Reads a table of headers.
-pub(super) fn read_table(section: &mut Section, key: &str) -> Result<Headers, ConfigError> {
+pub(super) fn read_table(section: &mut Section, key: &str) -> Headers {
     section.within(key, |section| {
         let mut headers = Headers::new();
         for given in section.names() {
@@ -30,11 +29,11 @@ pub(super) fn read_table(section: &mut Section, key: &str) -> Result<Headers, Co
             let is_name = is_token(&name) && !RESERVED.contains(&name.as_str());
             let can_be_sent =
                 |value: &Secret| is_name && value.expose().bytes().all(|byte| matches!(byte, b' '..=b'~'));
-            if let Some(value) = section.read_where(&given, HEADER, can_be_sent)? {
+            if let Some(value) = section.read_where(&given, HEADER, can_be_sent) {
                 headers.insert(name, value);
             }
         }
-        Ok(headers)
+        headers
     })
 }
 

@@ -1,6 +1,5 @@
 //! `[jobs]`: scheduled background work.
 
-use crate::error::ConfigError;
 use crate::page::{Page, integer};
 use crate::reading::section::Section;
 use crate::reading::setting::POSITIVE;
@@ -21,12 +20,12 @@ impl Default for JobsConfig {
 }
 
 impl JobsConfig {
-    pub(crate) fn read(section: &mut Section) -> Result<Self, ConfigError> {
+    pub(crate) fn read(section: &mut Section) -> Self {
         let default = Self::default();
-        Ok(Self {
-            enabled: section.or("enabled", default.enabled)?,
-            max_running: section.read_where("max_running", POSITIVE, |jobs| *jobs > 0)?.unwrap_or(default.max_running),
-        })
+        Self {
+            enabled: section.or("enabled", default.enabled),
+            max_running: section.read_where("max_running", POSITIVE, |jobs| *jobs > 0).unwrap_or(default.max_running),
+        }
     }
 
     pub(crate) fn write(&self, page: &mut Page) {

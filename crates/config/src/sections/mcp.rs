@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::tools::above_zero;
-use crate::error::ConfigError;
 use crate::page::Page;
 use crate::reading::section::Section;
 use crate::reading::setting::{Setting, words};
@@ -72,35 +71,64 @@ pub enum McpTransport {
 }
 
 impl McpServer {
-    /// Reads the server of this label. `timeout` holds if the server sets none.
-    pub(super) fn read(label: &str, servers: &mut Section, timeout: Duration) -> Result<Self, ConfigError> {
+    /// Reads the server of this label. `timeout` holds if the server sets none. `None` if its table says neither how to
+    /// start it nor where it is; that is noted in `servers`.
+    pub(super) fn read(label: &str, servers: &mut Section, timeout: Duration) -> Option<Self> {
         if label.trim().is_empty() || label.chars().any(char::is_control) {
             let problem = format!("a server in [tools.mcp] is named {label:?}; give it a name that can be printed");
-            return Err(ConfigError::Conflict(problem));
+            servers.wrong_name(problem);
         }
         if label == BUILT_IN {
             let problem = format!("[tools.mcp.{label}] has the label of the built-in tools; give it another name");
-            return Err(ConfigError::Conflict(problem));
+            servers.wrong_name(problem);
         }
         servers.within(label, |section| {
-            Ok(Self {
-                transport: McpTransport::read(label, section)?,
-                allow: names(section, "allow")?,
-                deny: names(section, "deny")?,
-                approval: section.read("approval")?,
-                approvals: section.within("approvals", table)?,
-                tenants: names(section, "tenants")?,
-                session_keys: names(section, "session_keys")?,
-                timeout: above_zero(section, "timeout")?.unwrap_or(timeout),
-            })
+            let allow = names(section, "allow");
+            let deny = names(section, "deny");
+            let approval = section.read("approval");
+            let approvals = section.within("approvals", table);
+            let tenants = names(section, "tenants");
+            let session_keys = names(section, "session_keys");
+            let timeout = above_zero(section, "timeout").unwrap_or(timeout);
+            // Read last: without a transport there is no server, but the mistakes above must be noted.
+            let transport = McpTransport::read(label, section)?;
+            Some(Self { transport, allow, deny, approval, approvals, tenants, session_keys, timeout })
         })
     }
 
-    pub(super) fn write(&self, label: &str, page: &mut Page) {
+    /// A server without settings of its own.
+    fn new(transport: McpTransport, timeout: Duration) -> Self {
+        let [allow, deny, tenants, session_keys] = [const { Vec::new() }; 4];
+        Self { transport, allow, deny, approval: None, approvals: BTreeMap::new(), tenants, session_keys, timeout }
+    }
+
+    /// Writes the server. `timeout` holds if it sets none.
+    pub(super) fn write(&self, label: &str, page: &mut Page, timeout: Duration) {
         page.heading(&["tools", "mcp", label], "An MCP server. Values of env and headers are not shown here.");
         self.transport.write(page);
-        page.set("allow", self.allow.clone(), "Names or patterns of tools that are offered. Empty: all.");
-        page.set("deny", self.deny.clone(), "Names or patterns of tools that are not offered. Wins over allow.");
+        self.write_limits(page, timeout);
+    }
+
+    /// Writes the settings of a server, for those who have none yet. `timeout` holds if it sets none.
+    pub(super) fn write_example(page: &mut Page, timeout: Duration) {
+        page.example(&["tools", "mcp", "NAME"], "An MCP server, by a name that you choose. It needs command or url.");
+        let command = McpTransport::Command { command: "mcp-files".to_owned(), args: Vec::new(), env: BTreeMap::new() };
+        command.write(page);
+        page.unset("env", toml::Table::from_iter([("TOKEN".to_owned(), "…".into())]), "Variables of the server.");
+        page.unset("url", "http://localhost:9000/mcp", "The address of a server that runs already, without command.");
+        page.unset("headers", toml::Table::from_iter([("x-token".to_owned(), "…".into())]), "Headers of each request.");
+        Self::new(command, timeout).write_limits(page, timeout);
+    }
+
+    fn write_limits(&self, page: &mut Page, timeout: Duration) {
+        let none = || toml::Value::Array(Vec::new());
+        page.own("allow", self.allow.clone(), none(), "Names or patterns of tools that are offered. Empty: all.");
+        page.own(
+            "deny",
+            self.deny.clone(),
+            none(),
+            "Names or patterns of tools that are not offered. Wins over allow.",
+        );
         page.maybe(
             "approval",
             self.approval.map(ToolApproval::as_str),
@@ -108,29 +136,34 @@ impl McpServer {
             "auto, ask or deny. Unset: auto for tools that the server marks as read-only, else ask.",
         );
         let approvals = self.approvals.iter().map(|(tool, approval)| (tool.clone(), approval.as_str().into()));
-        page.set("approvals", approvals.collect::<toml::Table>(), "The same for single tools.");
-        page.set("tenants", self.tenants.clone(), "Tenants whose turns may use it. Empty: all.");
-        page.set("session_keys", self.session_keys.clone(), "Patterns of session keys that may use it. Empty: all.");
-        page.set("timeout", span::text(self.timeout), "How long one call may take.");
+        let approvals: toml::Table = approvals.collect();
+        page.own("approvals", approvals, toml::Table::new(), "The same for single tools.");
+        page.own("tenants", self.tenants.clone(), none(), "Tenants whose turns may use it. Empty: all.");
+        let keys = self.session_keys.clone();
+        page.own("session_keys", keys, none(), "Patterns of session keys that may use it. Empty: all.");
+        page.own("timeout", span::text(self.timeout), span::text(timeout), "How long one call may take.");
     }
 }
 
 impl McpTransport {
-    fn read(label: &str, section: &mut Section) -> Result<Self, ConfigError> {
-        let command = section.read::<String>("command")?;
-        let args = section.read::<Vec<String>>("args")?;
-        let env = section.within("env", table)?;
-        let url = section.read::<HttpUrl>("url")?;
-        let headers = section.within("headers", table)?;
+    fn read(label: &str, section: &mut Section) -> Option<Self> {
+        let command = section.read::<String>("command");
+        let args = section.read::<Vec<String>>("args");
+        let env = section.within("env", table);
+        let url = section.read::<HttpUrl>("url");
+        let headers = section.within("headers", table);
         match (command, url) {
             (Some(command), None) if headers.is_empty() => {
-                Ok(Self::Command { command, args: args.unwrap_or_default(), env })
+                Some(Self::Command { command, args: args.unwrap_or_default(), env })
             }
-            (None, Some(url)) if args.is_none() && env.is_empty() => Ok(Self::Url { url, headers }),
-            _ => Err(ConfigError::Conflict(format!(
-                "[tools.mcp.{label}] needs either `command`, with `args` and `env` if you like, or `url`, with \
-                 `headers` if you like"
-            ))),
+            (None, Some(url)) if args.is_none() && env.is_empty() => Some(Self::Url { url, headers }),
+            _ => {
+                section.conflict(format!(
+                    "[tools.mcp.{label}] needs either `command`, with `args` and `env` if you like, or `url`, with \
+                     `headers` if you like"
+                ));
+                None
+            }
         }
     }
 
@@ -138,7 +171,7 @@ impl McpTransport {
         match self {
             Self::Command { command, args, env } => {
                 page.set("command", command.as_str(), "The program that is started.");
-                page.set("args", args.clone(), "Its arguments.");
+                page.own("args", args.clone(), toml::Value::Array(Vec::new()), "Its arguments.");
                 page.secrets("env", env.keys(), "Variables of the server. Their values are not shown here.");
             }
             Self::Url { url, headers } => {
@@ -149,18 +182,18 @@ impl McpTransport {
     }
 }
 
-fn names(section: &mut Section, key: &str) -> Result<Vec<String>, ConfigError> {
+fn names(section: &mut Section, key: &str) -> Vec<String> {
     let is_named = |names: &Vec<String>| names.iter().all(|name| !name.trim().is_empty());
-    Ok(section.read_where(key, NAMES, is_named)?.unwrap_or_default())
+    section.read_where(key, NAMES, is_named).unwrap_or_default()
 }
 
 /// A table whose names the operator chooses.
-fn table<T: Setting>(section: &mut Section) -> Result<BTreeMap<String, T>, ConfigError> {
+fn table<T: Setting>(section: &mut Section) -> BTreeMap<String, T> {
     let mut table = BTreeMap::new();
     for name in section.names() {
-        if let Some(value) = section.read(&name)? {
+        if let Some(value) = section.read(&name) {
             table.insert(name, value);
         }
     }
-    Ok(table)
+    table
 }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::error::ConfigError;
 use crate::page::Page;
 use crate::reading::section::Section;
 use crate::reading::setting::words;
@@ -62,28 +61,28 @@ impl Default for MemoryConfig {
 }
 
 impl MemoryConfig {
-    pub(crate) fn read(section: &mut Section) -> Result<Self, ConfigError> {
+    pub(crate) fn read(section: &mut Section) -> Self {
         let default = Self::default();
         let config = Self {
-            provider: section.or("provider", default.provider)?,
-            base_url: section.read::<HttpUrl>("base_url")?.map(|url| url.trimmed()),
-            api_key: section.read("api_key")?,
-            budget: section.or("budget", default.budget)?,
+            provider: section.or("provider", default.provider),
+            base_url: section.read::<HttpUrl>("base_url").map(|url| url.trimmed()),
+            api_key: section.read("api_key"),
+            budget: section.or("budget", default.budget),
             timeout: section
-                .read_where("timeout", FORMS_ABOVE_ZERO, |span: &Duration| !span.is_zero())?
+                .read_where("timeout", FORMS_ABOVE_ZERO, |span: &Duration| !span.is_zero())
                 .unwrap_or(default.timeout),
-            passages: section.or("passages", default.passages)?,
-            facts: section.or("facts", default.facts)?,
-            model: section.read("model")?,
-            hermes_names: section.or("hermes_names", default.hermes_names)?,
+            passages: section.or("passages", default.passages),
+            facts: section.or("facts", default.facts),
+            model: section.read("model"),
+            hermes_names: section.or("hermes_names", default.hermes_names),
         };
         if config.provider == MemoryProvider::Honcho && config.base_url.is_none() {
-            return Err(ConfigError::Conflict(
+            section.conflict(
                 "`memory.provider` is \"honcho\", which needs `memory.base_url`: set it to the URL of the Honcho server"
                     .to_owned(),
-            ));
+            );
         }
-        Ok(config)
+        config
     }
 
     pub(crate) fn write(&self, page: &mut Page) {

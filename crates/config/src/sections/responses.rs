@@ -1,6 +1,5 @@
 //! `[responses]`: what holds for requests to `/v1/responses` alone.
 
-use crate::error::ConfigError;
 use crate::page::Page;
 use crate::reading::section::Section;
 use crate::reading::setting::words;
@@ -33,12 +32,12 @@ impl Default for ResponsesConfig {
 }
 
 impl ResponsesConfig {
-    pub(crate) fn read(section: &mut Section) -> Result<Self, ConfigError> {
+    pub(crate) fn read(section: &mut Section) -> Self {
         let default = Self::default();
-        Ok(Self {
-            hosted_tools: section.or("hosted_tools", default.hosted_tools)?,
-            keep_chats: section.or("keep_chats", default.keep_chats)?,
-        })
+        Self {
+            hosted_tools: section.or("hosted_tools", default.hosted_tools),
+            keep_chats: section.or("keep_chats", default.keep_chats),
+        }
     }
 
     pub(crate) fn write(&self, page: &mut Page) {

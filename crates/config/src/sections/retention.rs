@@ -1,6 +1,5 @@
 //! `[retention]`: what is deleted automatically, and when.
 
-use crate::error::ConfigError;
 use crate::page::Page;
 use crate::reading::section::Section;
 use crate::values::keep::Keep;
@@ -19,8 +18,8 @@ impl Default for RetentionConfig {
 }
 
 impl RetentionConfig {
-    pub(crate) fn read(section: &mut Section) -> Result<Self, ConfigError> {
-        Ok(Self { responses: section.or("responses", Self::default().responses)? })
+    pub(crate) fn read(section: &mut Section) -> Self {
+        Self { responses: section.or("responses", Self::default().responses) }
     }
 
     pub(crate) fn write(&self, page: &mut Page) {

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use herma_model::limits::{DEFAULT_BODY_BUDGET, DEFAULT_MAX_BODY_BYTES};
 
-use crate::error::ConfigError;
 use crate::page::{Page, integer};
 use crate::reading::section::Section;
 use crate::reading::setting::POSITIVE;
@@ -53,46 +52,43 @@ impl Default for ServerConfig {
 }
 
 impl ServerConfig {
-    pub(crate) fn read(section: &mut Section) -> Result<Self, ConfigError> {
+    pub(crate) fn read(section: &mut Section) -> Self {
         let default = Self::default();
         let config = Self {
-            listen: section.or("listen", default.listen)?,
-            cors_origins: section.or("cors_origins", default.cors_origins)?,
+            listen: section.or("listen", default.listen),
+            cors_origins: section.or("cors_origins", default.cors_origins),
             max_body_bytes: section
-                .read_where("max_body_bytes", POSITIVE, |bytes| *bytes > 0)?
+                .read_where("max_body_bytes", POSITIVE, |bytes| *bytes > 0)
                 .unwrap_or(default.max_body_bytes),
-            body_budget: section
-                .read_where("body_budget", POSITIVE, |bytes| *bytes > 0)?
-                .unwrap_or(default.body_budget),
-            max_websockets: section.or("max_websockets", default.max_websockets)?,
-            websocket_lifetime: section.or("websocket_lifetime", default.websocket_lifetime)?,
-            drain_timeout: section.or("drain_timeout", default.drain_timeout)?,
-            chat_headers: section.or("chat_headers", default.chat_headers)?,
-            no_auth: section.or("no_auth", default.no_auth)?,
+            body_budget: section.read_where("body_budget", POSITIVE, |bytes| *bytes > 0).unwrap_or(default.body_budget),
+            max_websockets: section.or("max_websockets", default.max_websockets),
+            websocket_lifetime: section.or("websocket_lifetime", default.websocket_lifetime),
+            drain_timeout: section.or("drain_timeout", default.drain_timeout),
+            chat_headers: section.or("chat_headers", default.chat_headers),
+            no_auth: section.or("no_auth", default.no_auth),
         };
-        config.check_no_auth()?;
-        Ok(config)
+        config.check_no_auth(section);
+        config
     }
 
-    fn check_no_auth(&self) -> Result<(), ConfigError> {
+    fn check_no_auth(&self, section: &mut Section) {
         if !self.no_auth {
-            return Ok(());
+            return;
         }
         if !self.listen.is_loopback() {
-            return Err(ConfigError::Conflict(format!(
+            section.conflict(format!(
                 "`server.no_auth` works on loopback only, but `server.listen` is {}: anyone who reaches that address \
                  could read and write every conversation; listen on 127.0.0.1, or leave out --no-auth and use API keys",
                 self.listen
-            )));
+            ));
         }
         if self.cors_origins.iter().any(WebOrigin::is_any) {
-            return Err(ConfigError::Conflict(
+            section.conflict(
                 "`server.cors_origins` may not be \"*\" with `server.no_auth`: any web page you visit could read every \
                  conversation; list the origins you mean, or use API keys"
                     .to_owned(),
-            ));
+            );
         }
-        Ok(())
     }
 
     pub(crate) fn write(&self, page: &mut Page) {

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use crate::error::ConfigError;
 use crate::page::{Page, integer};
 use crate::reading::section::Section;
 use crate::values::store_url::StoreUrl;
@@ -24,15 +23,14 @@ impl StoreConfig {
         Self { url: StoreUrl::Sqlite(data_dir.join("herma.db")), cache_bytes: DEFAULT_CACHE_BYTES }
     }
 
-    pub(crate) fn read(section: &mut Section, data_dir: &Path) -> Result<Self, ConfigError> {
+    pub(crate) fn read(section: &mut Section, data_dir: &Path) -> Self {
         let default = Self::in_directory(data_dir);
-        Ok(Self { url: section.or("url", default.url)?, cache_bytes: section.or("cache_bytes", default.cache_bytes)? })
+        Self { url: section.or("url", default.url), cache_bytes: section.or("cache_bytes", default.cache_bytes) }
     }
 
     /// The default place is not written down, so that the file can be used with another data directory.
     pub(crate) fn write(&self, page: &mut Page, data_dir: &Path) {
-        const ABOUT: &str = "sqlite:PATH or postgres://…; a password is not shown here. Without it: herma.db in the \
-                             data directory.";
+        const ABOUT: &str = "sqlite:PATH. Without it: herma.db in the data directory.";
         page.heading(&["store"], "Where conversations are kept.");
         let url = Some(&self.url).filter(|url| **url != Self::in_directory(data_dir).url);
         page.maybe("url", url.map(ToString::to_string), "sqlite:/srv/herma/herma.db".to_owned(), ABOUT);

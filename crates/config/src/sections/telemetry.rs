@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::headers::{self, Headers};
-use crate::error::ConfigError;
 use crate::page::Page;
 use crate::reading::given::{GivenValue, ValueError};
 use crate::reading::section::Section;
@@ -40,6 +39,11 @@ impl Setting for Vec<ExportedSignal> {
     }
 }
 
+/// The levels of a log filter.
+const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
+/// The `allowed` text of a log filter.
+const LOG: &str = "a level (error, warn, info, debug, trace or off), or a list of a level and of modules with theirs, \
+                   such as \"herma=debug,warn\"";
 /// The `allowed` text of a ratio.
 const RATIO: &str = "a number from 0 to 1, such as 0.1";
 /// The `allowed` text of an interval.
@@ -122,34 +126,34 @@ impl Default for TelemetryConfig {
 }
 
 impl TelemetryConfig {
-    pub(crate) fn read(section: &mut Section) -> Result<Self, ConfigError> {
+    pub(crate) fn read(section: &mut Section) -> Self {
         let default = Self::default();
         let is_ratio = |ratio: &f64| (0.0..=1.0).contains(ratio);
         let is_long = |interval: &Duration| *interval >= Duration::from_secs(1);
-        Ok(Self {
-            log: section.or("log", default.log)?,
-            format: section.or("format", default.format)?,
-            otlp_endpoint: section.read::<HttpUrl>("otlp_endpoint")?.map(|url| url.trimmed()),
-            otlp_headers: headers::read_table(section, "otlp_headers")?,
-            export: section.or("export", default.export)?,
-            service_name: section.or("service_name", default.service_name)?,
+        Self {
+            log: section.read_where("log", LOG, |filter: &String| is_log_filter(filter)).unwrap_or(default.log),
+            format: section.or("format", default.format),
+            otlp_endpoint: section.read::<HttpUrl>("otlp_endpoint").map(|url| url.trimmed()),
+            otlp_headers: headers::read_table(section, "otlp_headers"),
+            export: section.or("export", default.export),
+            service_name: section.or("service_name", default.service_name),
             resource: section.within("resource", |section| {
                 let mut resource = BTreeMap::new();
                 for name in section.names() {
-                    if let Some(value) = section.read(&name)? {
+                    if let Some(value) = section.read(&name) {
                         resource.insert(name, value);
                     }
                 }
-                Ok(resource)
-            })?,
-            sample_ratio: section.read_where("sample_ratio", RATIO, is_ratio)?.unwrap_or(default.sample_ratio),
-            sample_as_caller: section.or("sample_as_caller", default.sample_as_caller)?,
+                resource
+            }),
+            sample_ratio: section.read_where("sample_ratio", RATIO, is_ratio).unwrap_or(default.sample_ratio),
+            sample_as_caller: section.or("sample_as_caller", default.sample_as_caller),
             metrics_interval: section
-                .read_where("metrics_interval", INTERVAL, is_long)?
+                .read_where("metrics_interval", INTERVAL, is_long)
                 .unwrap_or(default.metrics_interval),
-            pass_on_traceparent: section.or("pass_on_traceparent", default.pass_on_traceparent)?,
+            pass_on_traceparent: section.or("pass_on_traceparent", default.pass_on_traceparent),
             limits: default.limits,
-        })
+        }
     }
 
     pub(crate) fn write(&self, page: &mut Page) {
@@ -185,4 +189,14 @@ impl TelemetryConfig {
             "Whether model servers and tools are told of traces, in `traceparent`.",
         );
     }
+}
+
+/// Whether each part of the filter is a level, or a module with its level. The library that filters takes any other
+/// word for a module, so that a misspelled level would log nothing.
+fn is_log_filter(filter: &str) -> bool {
+    let is_level = |text: &str| LEVELS.iter().any(|level| level.eq_ignore_ascii_case(text));
+    filter.split(',').map(str::trim).all(|part| match part.split_once('=') {
+        None => is_level(part),
+        Some((module, level)) => !module.is_empty() && !module.contains(char::is_whitespace) && is_level(level),
+    })
 }

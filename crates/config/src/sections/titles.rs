@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::error::ConfigError;
 use crate::page::Page;
 use crate::reading::section::Section;
 use crate::reading::setting::words;
@@ -38,15 +37,15 @@ impl Default for TitlesConfig {
 }
 
 impl TitlesConfig {
-    pub(crate) fn read(section: &mut Section) -> Result<Self, ConfigError> {
+    pub(crate) fn read(section: &mut Section) -> Self {
         let default = Self::default();
-        Ok(Self {
-            by: section.or("by", default.by)?,
-            model: section.read("model")?,
+        Self {
+            by: section.or("by", default.by),
+            model: section.read("model"),
             timeout: section
-                .read_where("timeout", FORMS_ABOVE_ZERO, |span: &Duration| !span.is_zero())?
+                .read_where("timeout", FORMS_ABOVE_ZERO, |span: &Duration| !span.is_zero())
                 .unwrap_or(default.timeout),
-        })
+        }
     }
 
     pub(crate) fn write(&self, page: &mut Page) {

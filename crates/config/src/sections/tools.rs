@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::mcp::McpServer;
-use crate::error::ConfigError;
 use crate::page::{Page, integer};
 use crate::reading::given::{GivenValue, ValueError};
 use crate::reading::section::Section;
@@ -80,33 +79,33 @@ impl Default for ToolsConfig {
 }
 
 impl ToolsConfig {
-    pub(crate) fn read(section: &mut Section) -> Result<Self, ConfigError> {
+    pub(crate) fn read(section: &mut Section) -> Self {
         let default = Self::default();
-        let max_rounds = section.read_where("max_rounds", POSITIVE, |rounds| *rounds > 0)?;
+        let max_rounds = section.read_where("max_rounds", POSITIVE, |rounds| *rounds > 0);
         let mut builtin: Vec<BuiltInTool> = Vec::new();
-        for tool in section.or("builtin", default.builtin)? {
+        for tool in section.or("builtin", default.builtin) {
             if !builtin.contains(&tool) {
                 builtin.push(tool);
             }
         }
-        let max_output = section.read_where("max_output", POSITIVE, |characters| *characters > 0)?;
-        let approval_timeout = above_zero(section, "approval_timeout")?;
-        let timeout = above_zero(section, "timeout")?.unwrap_or(default.timeout);
-        Ok(Self {
+        let max_output = section.read_where("max_output", POSITIVE, |characters| *characters > 0);
+        let approval_timeout = above_zero(section, "approval_timeout");
+        let timeout = above_zero(section, "timeout").unwrap_or(default.timeout);
+        Self {
             max_rounds: max_rounds.unwrap_or(default.max_rounds),
             builtin,
             max_output: max_output.unwrap_or(default.max_output),
             approval_timeout: approval_timeout.unwrap_or(default.approval_timeout),
             timeout,
-            delegate: section.within("delegate", |section| DelegateConfig::read(section, default.delegate))?,
+            delegate: section.within("delegate", |section| DelegateConfig::read(section, default.delegate)),
             mcp: section.within("mcp", |mcp| {
-                let servers = mcp.names().into_iter().map(|label| {
+                let servers = mcp.names().into_iter().filter_map(|label| {
                     let server = McpServer::read(&label, mcp, timeout)?;
-                    Ok((label, server))
+                    Some((label, server))
                 });
                 servers.collect()
-            })?,
-        })
+            }),
+        }
     }
 
     pub(crate) fn write(&self, page: &mut Page) {
@@ -126,20 +125,21 @@ impl ToolsConfig {
         page.set("timeout", span::text(self.timeout), "How long one call may take, unless its server says otherwise.");
         self.delegate.write(page);
         for (label, server) in &self.mcp {
-            server.write(label, page);
+            server.write(label, page, self.timeout);
         }
+        McpServer::write_example(page, self.timeout);
     }
 }
 
 impl DelegateConfig {
-    fn read(section: &mut Section, default: Self) -> Result<Self, ConfigError> {
-        let max_children = section.read_where("max_children", POSITIVE, |children| *children > 0)?;
-        let max_rounds = section.read_where("max_rounds", POSITIVE, |rounds| *rounds > 0)?;
-        Ok(Self {
-            max_depth: section.or("max_depth", default.max_depth)?,
+    fn read(section: &mut Section, default: Self) -> Self {
+        let max_children = section.read_where("max_children", POSITIVE, |children| *children > 0);
+        let max_rounds = section.read_where("max_rounds", POSITIVE, |rounds| *rounds > 0);
+        Self {
+            max_depth: section.or("max_depth", default.max_depth),
             max_children: max_children.unwrap_or(default.max_children),
             max_rounds: max_rounds.unwrap_or(default.max_rounds),
-        })
+        }
     }
 
     fn write(&self, page: &mut Page) {
@@ -151,6 +151,6 @@ impl DelegateConfig {
 }
 
 /// Reads a duration that must not be zero.
-pub(super) fn above_zero(section: &mut Section, key: &str) -> Result<Option<Duration>, ConfigError> {
+pub(super) fn above_zero(section: &mut Section, key: &str) -> Option<Duration> {
     section.read_where(key, FORMS_ABOVE_ZERO, |span: &Duration| !span.is_zero())
 }

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::headers::{self, Headers};
-use crate::error::ConfigError;
 use crate::page::Page;
 use crate::reading::section::Section;
 use crate::reading::setting::POSITIVE;
@@ -45,19 +44,19 @@ impl Default for UpstreamConfig {
 }
 
 impl UpstreamConfig {
-    pub(crate) fn read(section: &mut Section) -> Result<Self, ConfigError> {
+    pub(crate) fn read(section: &mut Section) -> Self {
         let default = Self::default();
-        Ok(Self {
-            base_url: section.read("base_url")?,
-            api_key: section.read("api_key")?,
-            headers: headers::read(section)?,
-            model: section.read("model")?,
-            context_window: section.read_where("context_window", POSITIVE, |tokens| *tokens > 0)?,
+        Self {
+            base_url: section.read("base_url"),
+            api_key: section.read("api_key"),
+            headers: headers::read(section),
+            model: section.read("model"),
+            context_window: section.read_where("context_window", POSITIVE, |tokens| *tokens > 0),
             timeout: section
-                .read_where("timeout", FORMS_ABOVE_ZERO, |span: &Duration| !span.is_zero())?
+                .read_where("timeout", FORMS_ABOVE_ZERO, |span: &Duration| !span.is_zero())
                 .unwrap_or(default.timeout),
-            retries: section.or("retries", default.retries)?,
-        })
+            retries: section.or("retries", default.retries),
+        }
     }
 
     pub(crate) fn write(&self, page: &mut Page) {

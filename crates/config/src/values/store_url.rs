@@ -75,7 +75,7 @@ fn redacted_parameter(piece: &str) -> String {
 }
 
 impl Setting for StoreUrl {
-    const ALLOWED: &'static str = r#""sqlite:PATH" with the path of a file, or "postgres://USER@HOST/DATABASE""#;
+    const ALLOWED: &'static str = r#""sqlite:PATH" with the path of a file"#;
 
     fn read(given: &GivenValue) -> Result<Self, ValueError> {
         Self::parse(given.text()?).ok_or(ValueError::NotAllowed)

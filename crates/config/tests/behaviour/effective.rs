@@ -135,6 +135,19 @@ fn everything_that_can_be_set_is_shown_if_that_is_asked_for() {
         assert!(shown.lines().any(|shown| shown == line), "{line}\n{shown}");
     }
     assert!(shown.lines().all(|line| line.is_empty() || line.starts_with(['#', '['])), "{shown}");
+    for example in [
+        "# [models.NAME]",
+        "# upstream_model = \"NAME\"",
+        "# [models.NAME.price]",
+        "# input = 0.25  # an example; not set",
+        "# [tools.mcp.NAME]",
+        "# command = \"mcp-files\"  # an example; not set",
+        "# url = \"http://localhost:9000/mcp\"  # an example; not set",
+        "# allow = []",
+    ] {
+        assert!(shown.lines().any(|line| line == example), "{example}\n{shown}");
+    }
+    assert!(!shown.contains("postgres"), "a store that is refused is not offered");
     for missing in ["/data", "[jobs]"] {
         assert!(!shown.contains(missing), "{missing}\n{shown}");
     }
@@ -146,8 +159,29 @@ fn only_what_differs_is_shown() {
     let toml = "[server]\nlisten = \"127.0.0.1:1\"\ndrain_timeout = \"30s\"\n[models.a]\n[jobs]\nmax_running = 9\n";
     let shown = load_file(toml).unwrap().config.to_toml();
     let settings: Vec<&str> = shown.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
-    assert_eq!(settings, ["[server]", "listen = \"127.0.0.1:1\"", "[models.a]", "upstream_model = \"a\""], "{shown}");
+    assert_eq!(settings, ["[server]", "listen = \"127.0.0.1:1\"", "[models.a]"], "{shown}");
     assert!(shown.contains("# HOST:PORT; port 0 picks a free one.\nlisten"), "{shown}");
+}
+
+#[test]
+fn a_model_or_a_server_of_tools_is_shown_without_its_defaults() {
+    let toml = r#"
+[models.NAME]
+context_window = 1000
+[tools.mcp.hours]
+command = "hours"
+args = ["--utc"]
+"#;
+    let config = load_file(toml).unwrap().config;
+    let settings = |shown: &str| {
+        let lines = shown.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+        lines.map(|line| format!("{line}\n")).collect::<String>()
+    };
+    assert_eq!(settings(&config.to_toml()), toml.trim_start());
+    let whole = config.to_whole_toml();
+    let server = "[tools.mcp.hours]\ncommand = \"hours\"\nargs = [\"--utc\"]\n[budgets]\n";
+    assert!(settings(&whole).contains(server), "{whole}");
+    assert!(whole.contains("\n# timeout = \"60s\"\n"), "{whole}");
 }
 
 #[test]

@@ -121,17 +121,17 @@ fn a_value_that_is_not_allowed_is_named_with_what_is() {
             "0s",
             "must be a duration above zero, such as \"250ms\", \"120s\", \"2m\", \"1h\" or \"7d\"",
         ),
-        (
-            "HERMA_STORE",
-            "herma.db",
-            "must be \"sqlite:PATH\" with the path of a file, or \"postgres://USER@HOST/DATABASE\"",
-        ),
+        ("HERMA_STORE", "herma.db", "must be \"sqlite:PATH\" with the path of a file"),
         (
             "HERMA_RETENTION__RESPONSES",
             "0s",
             "must be \"forever\" or a duration above zero, such as \"30d\" or \"12h\"",
         ),
         ("HERMA_MODEL", " ", "must be text that is not empty"),
+        ("HERMA_LOG", "a=b=c", "must be a level (error, warn, info, debug, trace or off), or a list"),
+        ("HERMA_LOG", "blah blah", "must be a level"),
+        ("HERMA_LOG", "warning", "must be a level"),
+        ("HERMA_LOG", "herma=info,", "must be a level"),
     ] {
         let error = load_env(&[(name, value)]).unwrap_err();
         assert!(error.contains(&format!("(from {name}) is \"{value}\", but it {expected}")), "{error}");
@@ -193,6 +193,59 @@ fn settings_that_exclude_each_other_are_refused() {
         let error = load_file(toml).unwrap_err();
         assert!(error.contains(expected), "{error}");
     }
+}
+
+#[test]
+fn every_mistake_of_tools_and_their_servers_is_told_at_once() {
+    let toml = r#"
+        [tools]
+        builtin = ["x"]
+        max_round = 4
+        [tools.mcp.files]
+        comand = "x"
+        [tools.mcp.b]
+        approval = "maybe"
+        url = 3
+        [tools.mcp.herma]
+        command = "x"
+        timeout = "soon"
+    "#;
+    let error = load_file(toml).unwrap_err();
+    let told: Vec<&str> = error.lines().collect();
+    for part in [
+        "`tools.builtin` (in DATA/herma.toml) is [\"x\"]",
+        "`tools.max_round` (in DATA/herma.toml); did you mean `tools.max_rounds`?",
+        "`tools.mcp.files.comand` (in DATA/herma.toml); did you mean `tools.mcp.files.command`?",
+        "[tools.mcp.files] needs either `command`",
+        "`tools.mcp.b.approval` (in DATA/herma.toml) is \"maybe\"",
+        "`tools.mcp.b.url` (in DATA/herma.toml) must be",
+        "[tools.mcp.herma] has the label of the built-in tools",
+        "`tools.mcp.herma.timeout` (in DATA/herma.toml) is \"soon\"",
+    ] {
+        assert!(told.iter().any(|told| told.contains(part)), "{part} in {told:#?}");
+    }
+    assert_eq!(told.len(), 8, "{told:#?}");
+}
+
+#[test]
+fn a_conflict_hides_no_unknown_setting_of_its_section() {
+    let error = load_file("[compaction]\nthreshold = 0.5\nkeep_recent = 0.9\nmodus = 'x'").unwrap_err();
+    assert!(error.contains("`compaction.keep_recent` (0.9) must be below"), "{error}");
+    assert!(error.contains("unknown setting `compaction.modus` (in DATA/herma.toml); the settings"), "{error}");
+}
+
+#[test]
+fn a_value_that_cannot_be_used_is_not_told_as_a_conflict_too() {
+    let error = load_file("[tools.mcp]\nfiles = 3\n[compaction]\nthreshold = 0.1\nkeep_recent = 'x'").unwrap_err();
+    assert_eq!(error.lines().count(), 2, "{error}");
+    assert!(error.contains("`tools.mcp.files` (in DATA/herma.toml) must be a table"), "{error}");
+}
+
+#[test]
+fn a_section_with_mistakes_is_still_suggested() {
+    let error = load_file("[tool]\n[tools]\nbuiltin = 1\n[compaction]\nthreshold = 2\n[colours]").unwrap_err();
+    assert!(error.contains("unknown section [tool] (in DATA/herma.toml); did you mean [tools]?"), "{error}");
+    assert!(error.contains("compaction, responses, titles, admission, memory, tools, budgets"), "{error}");
 }
 
 #[test]

@@ -19,8 +19,8 @@ pub(super) const IMPORT_HELP: &str = "\
 Examples:
   herma import hermes ~/.hermes/state.db
 
-Their ids keep working: what was said goes on in Herma under every name it had. `herma import hermes
---help` says more.";
+Their ids keep working: what was said goes on in Herma under every name it had. `herma import hermes --help` says \
+more.";
 
 const HERMES_HELP: &str = "\
 Examples:
@@ -28,14 +28,13 @@ Examples:
   herma import hermes ~/.hermes/state.db             again: only what is new since
   herma import hermes state.db --json | jq .problems what could not be brought as it was
 
-The database is only read, and Hermes may be running. Every id of Hermes leads to its conversation
-afterwards: sessions that were compressed into each other are one conversation, branches and
-delegated work name their parents, and what was said before a compression stays readable. Slugs and
-response ids come from response_store.db beside it.
+The database is only read, and Hermes may be running. Every id of Hermes leads to its conversation afterwards: \
+sessions that were compressed into each other are one conversation, branches and delegated work name their parents, \
+and what was said before a compression stays readable. Slugs and response ids come from response_store.db beside it.
 
-An import that is cut off is gone on with by running it again; nothing is brought twice. A conversation
-that has gone on in Herma is left alone. What could not be brought as it was is said, with session and
-row. docs/IMPORT.md has the details.";
+If an import stops, run it again; nothing is brought twice. A conversation that has \
+gone on in Herma is left alone. What could not be brought as it was is said, with session and row. docs/IMPORT.md \
+has the details.";
 
 /// Flags of `import hermes`.
 #[derive(Args)]

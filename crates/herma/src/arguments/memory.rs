@@ -6,7 +6,7 @@ use herma_model::SessionKey;
 use herma_model::limits::DEFAULT_PAGE;
 use herma_wire::resource::memory_text;
 
-use super::tenant;
+use super::{at_least_one, tenant};
 
 #[derive(Subcommand)]
 pub(crate) enum MemoryCommand {
@@ -53,7 +53,7 @@ pub(crate) struct MemoryListFlags {
     #[arg(long, value_name = "KEY", value_parser = |text: &str| SessionKey::parse(text))]
     pub(crate) session_key: Option<SessionKey>,
     /// Most facts
-    #[arg(long, value_name = "NUMBER", default_value_t = DEFAULT_PAGE, conflicts_with = "all")]
+    #[arg(long, value_name = "NUMBER", default_value_t = DEFAULT_PAGE, conflicts_with = "all", value_parser = at_least_one::<usize>)]
     pub(crate) limit: usize,
     /// List every fact
     #[arg(long)]

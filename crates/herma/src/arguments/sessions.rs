@@ -8,6 +8,7 @@ mod browse;
 mod manage;
 mod transfer;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use herma_gateway::access::DEFAULT_TENANT;
 use herma_model::Alias;
@@ -20,7 +21,7 @@ use manage::{
     ARCHIVE_HELP, BRANCH_HELP, DELETE_HELP, END_HELP, RENAME_HELP, REOPEN_HELP, RESTORE_HELP, REWIND_HELP,
     UNARCHIVE_HELP,
 };
-pub(crate) use manage::{BranchFlags, DeleteFlags, RenameFlags, RewindFlags};
+pub(crate) use manage::{BranchFlags, DeleteFlags, NamedMessage, RenameFlags, RewindFlags};
 use transfer::{EXPORT_HELP, IMPORT_HELP};
 pub(crate) use transfer::{ExportFlags, ExportFormat, ImportFlags};
 
@@ -71,7 +72,7 @@ pub(crate) enum SessionsCommand {
     /// List the compactions of a conversation, newest first
     #[command(after_help = COMPACTIONS_HELP)]
     Compactions(SessionName),
-    /// Give the model back what the last compaction took away
+    /// Undo a compaction: the model is shown again what the summary replaced
     #[command(after_help = UNDO_HELP)]
     Undo(UndoFlags),
     /// Write conversations down, as Markdown for people or as JSON Lines for programs and for import
@@ -88,8 +89,8 @@ Examples:
   herma sessions compact trip                      do it; the summary is made anew
   herma sessions compact trip --mode in_place      keep the session's id
 
-Nothing that was said is lost: the full view still has it, and `herma sessions undo` takes a
-compaction back. A running turn is waited for.";
+Nothing that was said is lost: the full view still has it, and `herma sessions undo` takes a compaction back. A running \
+turn is waited for.";
 
 /// Flags of `sessions compact`.
 #[derive(Args)]
@@ -100,7 +101,7 @@ pub(crate) struct CompactFlags {
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// What it does to the session: split starts a new one, in_place keeps it [default: compaction.mode]
-    #[arg(long, value_name = "MODE", value_parser = mode)]
+    #[arg(long, value_name = "MODE", value_parser = modes(), hide_possible_values = true)]
     pub(crate) mode: Option<CompactionMode>,
     /// Model whose context window the conversation has to fit [default: the configured one]
     #[arg(long, value_name = "NAME")]
@@ -116,18 +117,18 @@ Failed ones and undos are rows of their own. MESSAGES are numbers of the full vi
 
 const UNDO_HELP: &str = "\
 Examples:
-  herma sessions undo trip                         the last one that stands
+  herma sessions undo trip                         the last one
   herma sessions undo trip 0451e1f5                exactly this one
 
-Later ones first: only the last compaction that stands can be undone. The conversation keeps its
-newest session.";
+This undoes compactions, not turns: `herma sessions rewind` takes turns back, as /undo does in the chat. Only the last \
+compaction that was not undone yet can be undone. The conversation keeps its newest session.";
 
 /// Flags of `sessions undo`.
 #[derive(Args)]
 pub(crate) struct UndoFlags {
     #[command(flatten)]
     pub(crate) session: SessionName,
-    /// Compaction to take back, by its short id or its id [default: the last one that stands]
+    /// Compaction to take back, by its short id or its id [default: the last that is not undone]
     #[arg(value_name = "CMP_ID")]
     pub(crate) compaction: Option<String>,
     /// Model whose context window the conversation has to fit then [default: the configured one]
@@ -156,6 +157,6 @@ pub(crate) struct SharedFlags {
     pub(crate) json: bool,
 }
 
-fn mode(text: &str) -> Result<CompactionMode, &'static str> {
-    CompactionMode::parse(text).ok_or("must be split or in_place")
+fn modes() -> impl TypedValueParser<Value = CompactionMode> {
+    PossibleValuesParser::new(["split", "in_place"]).try_map(|word| CompactionMode::parse(&word).ok_or("is no mode"))
 }

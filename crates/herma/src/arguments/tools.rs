@@ -38,8 +38,8 @@ Examples:
   herma tools list --tenant web --session-key agent:main   what turns of that tenant and key are offered
   herma tools list --json | jq -r '.[].name'
 
-Waits up to 10 seconds for servers that start. APPROVAL: auto tools are called, ask needs a person's
-consent, deny is never offered.";
+Waits up to 10 seconds for servers that start. APPROVAL: auto tools are called, ask needs a person's consent, deny \
+is never offered.";
 
 /// Whose turns are meant.
 #[derive(Args)]
@@ -67,8 +67,8 @@ Examples:
   herma tools call files__list_directory '{\"path\":\".\"}'
   herma tools call clock__now                        without arguments
 
-The result is on stdout. Exit code 1 if the tool says that it failed. You make the call yourself, so
-nobody is asked for approval; tools that the configuration denies are refused.";
+The result is on stdout. Exit code 1 if the tool says that it failed. You make the call yourself, so nobody is asked \
+for approval; tools that the configuration denies are refused.";
 
 /// Flags of `tools call`.
 #[derive(Args)]

@@ -68,8 +68,10 @@ fn mistakes(error: &anyhow::Error) -> Vec<Check> {
 async fn all(loaded: &Loaded) -> Vec<Check> {
     let Loaded { config, .. } = loaded;
     let mut checks = configuration(loaded);
-    checks.extend(data::checks(&config.data_dir));
-    checks.extend(store::checks(config).await);
+    let data = data::checks(&config.data_dir);
+    let can_be_made = data.iter().all(|check| check.status != Status::Problem);
+    checks.extend(data);
+    checks.extend(store::checks(config, can_be_made).await);
     checks.push(network::listen(config).await);
     checks.extend(model_servers::checks(config).await);
     checks.extend(memory::check(config).await);

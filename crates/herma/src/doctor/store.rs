@@ -14,11 +14,17 @@ const STORE: &str = "store";
 const KEYS: &str = "API keys";
 
 /// Checks the store and its keys.
-pub(super) async fn checks(config: &Config) -> Vec<Check> {
+///
+/// `can_be_made` says whether the data directory is there or can be made.
+pub(super) async fn checks(config: &Config, can_be_made: bool) -> Vec<Check> {
     let store = match setup::open_existing_store(config) {
         Err(error) => return vec![Check::problem(STORE, format!("{error:#}"))],
         Ok(None) => {
-            return vec![missing(config), keys(config, 0)];
+            return if can_be_made || !is_in_data_directory(config) {
+                vec![missing(config), keys(config, 0)]
+            } else {
+                vec![Check::problem(STORE, format!("{} cannot be made without its directory", config.store.url))]
+            };
         }
         Ok(Some(store)) => store,
     };
@@ -27,12 +33,16 @@ pub(super) async fn checks(config: &Config) -> Vec<Check> {
     checks
 }
 
+fn is_in_data_directory(config: &Config) -> bool {
+    matches!(&config.store.url, StoreUrl::Sqlite(path) if path.starts_with(&config.data_dir))
+}
+
 /// A database that is not there: tries to make its file, and removes it again. In the data directory that was tried.
 fn missing(config: &Config) -> Check {
     let url = &config.store.url;
     let found = format!("{url} is not there yet; the first start makes it");
     let StoreUrl::Sqlite(path) = url else { return Check::ok(STORE, found) };
-    if path.starts_with(&config.data_dir) {
+    if is_in_data_directory(config) {
         return Check::ok(STORE, found);
     }
     let probe = path.with_file_name(format!(".herma-doctor-{}", std::process::id()));

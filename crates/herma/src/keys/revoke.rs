@@ -39,7 +39,7 @@ fn find<'a>(keys: &'a [ApiKeyRow], asked: &str) -> anyhow::Result<&'a ApiKeyRow>
         [] => bail!("no key is known by {asked:?}; `herma keys list` shows them"),
         _ => {
             let candidates: Vec<_> = found.into_iter().cloned().collect();
-            bail!("{asked} is not enough to tell these keys apart, nothing was revoked:\n{}", as_table(&candidates));
+            bail!("several keys fit {asked}, and nothing was revoked:\n{}", as_table(&candidates));
         }
     }
 }

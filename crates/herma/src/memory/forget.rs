@@ -40,9 +40,8 @@ async fn find(memories: &Memories<'_>, typed: &str) -> anyhow::Result<MemoryId> 
     match found.as_slice() {
         [memory] => Ok(memory.id),
         [] => bail!("no fact is known by {typed:?}; `herma memory list` shows them"),
-        _ => bail!(
-            "{typed} is not enough to tell these facts apart, nothing was forgotten:\n{}",
-            as_table(&found, now(), Stream::Stderr)
-        ),
+        _ => {
+            bail!("several facts fit {typed}, and nothing was forgotten:\n{}", as_table(&found, now(), Stream::Stderr))
+        }
     }
 }

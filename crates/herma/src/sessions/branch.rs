@@ -5,16 +5,20 @@ use herma_model::Alias;
 use herma_store::BranchPoint;
 
 use super::id_prefix::short_id;
-use super::local_store;
+use super::{local_store, message};
 use crate::arguments::BranchFlags;
 use crate::{ORIGIN, next_command, output};
 
 /// Makes a branch.
 pub(super) async fn make(sessions: &Sessions<'_>, source: &Alias, flags: &BranchFlags) -> anyhow::Result<()> {
+    let at = match flags.at {
+        Some(typed) => BranchPoint::Message(message::named(sessions, source, typed, "--at").await?),
+        None => BranchPoint::End,
+    };
     let branch = NewFork {
         origin: ORIGIN,
         source: source.clone(),
-        at: flags.at.map_or(BranchPoint::End, BranchPoint::Message),
+        at,
         alias: flags.name.clone(),
         title: flags.title.clone(),
         metadata: None,

@@ -1,5 +1,6 @@
 //! `herma sessions delete`: asks first, because a deletion cannot be undone.
 
+use anyhow::anyhow;
 use herma_gateway::{GatewayError, Sessions};
 use herma_model::{Alias, Principal};
 use herma_store::{Children, ConversationRow, Pin, Store};
@@ -20,8 +21,13 @@ pub(super) async fn delete(store: &dyn Store, operator: &Principal, flags: &Dele
             receipt::print(store, operator, deleted, flags.session.id.as_str(), flags.session.shared.json).await
         }
         Err(GatewayError::NotFound(_)) if flags.yes => {
-            let context = "with --yes it has to be named whole, not by a short id or a beginning";
-            Err(explain::unknown(&alias).context(context))
+            let is_part = id_prefix::complete(sessions, &alias).await.is_ok();
+            let whole = "with --yes, give a name or a whole id, not a short id or a beginning";
+            Err(if is_part {
+                anyhow!("no conversation is known by {alias}; {whole}")
+            } else {
+                explain::unknown(&alias)
+            })
         }
         Err(error) => Err(explain::explained(&alias)(error)),
     }
@@ -33,16 +39,16 @@ async fn confirmed(sessions: &Sessions<'_>, flags: &DeleteFlags) -> anyhow::Resu
     consent::require_terminal()?;
     let alias = id_prefix::complete(sessions, &flags.session.id).await?;
     let row = sessions.find(&alias, Pin::Head).await.map_err(explain::explained(&alias))?;
-    consent::ask(&question(&row, flags.children))?;
+    consent::ask(&question(&flags.session.id, &row, flags.children))?;
     // The conversation's id can never lead to another conversation.
     Ok(Alias::parse(&row.facts.id.to_string())?)
 }
 
-fn question(row: &ConversationRow, children: Children) -> String {
+fn question(typed: &Alias, row: &ConversationRow, children: Children) -> String {
     let title = row.title.as_deref().map(|title| format!(" ({})", excerpt::line(title, TITLE))).unwrap_or_default();
     let more = match children {
         Children::Keep => "",
         Children::Delete => " and all that came from it",
     };
-    format!("delete {}{title} with its {} messages{more}, for good?", row.session.id, row.message_count)
+    format!("delete {typed}{title} with its {} messages{more}, for good?", row.message_count)
 }

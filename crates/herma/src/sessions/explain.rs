@@ -23,7 +23,8 @@ fn explain_invalid(alias: &Alias, invalid: &InvalidRequest) -> anyhow::Error {
     match invalid {
         InvalidRequest::NoSuchMessage(field) => {
             let flag = if *field == Field::BranchPoint { "--at" } else { "--to" };
-            anyhow!("nothing of the id that {flag} names was said in {alias}")
+            let show = next_command::of(&["sessions", "show", alias.as_str()]);
+            anyhow!("{alias} has no message with the id of {flag}; to see the numbers of its messages: {show}")
         }
         InvalidRequest::ReservedId => {
             anyhow!("the name that --id gives is of a form that only Herma makes; choose another one")
@@ -31,7 +32,9 @@ fn explain_invalid(alias: &Alias, invalid: &InvalidRequest) -> anyhow::Error {
         InvalidRequest::AlreadyRewound => anyhow!(
             "this message was rewound, and there was a turn since; `herma sessions branch --at` can go on from it"
         ),
-        InvalidRequest::TooFewTurns(turns) => anyhow!("the model is shown {turns} turns of {alias}, not more"),
+        InvalidRequest::TooFewTurns(0) => anyhow!("there is nothing to take back in {alias}"),
+        InvalidRequest::TooFewTurns(1) => anyhow!("only 1 turn of {alias} can be taken back"),
+        InvalidRequest::TooFewTurns(turns) => anyhow!("only {turns} turns of {alias} can be taken back"),
         InvalidRequest::CursorGone => anyhow!("some of it was deleted while it was read; try again"),
         invalid => anyhow!("{invalid}"),
     }
@@ -41,7 +44,10 @@ fn explain_conflict(alias: &Alias, conflict: Conflict) -> anyhow::Error {
     match conflict {
         Conflict::Exists => anyhow!("the name that --id gives leads somewhere already; choose another one"),
         Conflict::Ended => anyhow!("{}", ended(alias)),
-        Conflict::NothingToCompact => anyhow!("{conflict}; nothing was changed"),
+        Conflict::NothingToCompact => anyhow!(
+            "there is nothing to summarise in {alias}. What is kept word for word is everything that there is, or a \
+             summary would not be shorter. Nothing was changed"
+        ),
         Conflict::NothingToRestore => anyhow!("nothing of {alias} was rewound since the last turn"),
         conflict => anyhow!("{conflict}"),
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use anyhow::{anyhow, bail};
+use anyhow::anyhow;
 use herma_gateway::{GatewayError, Sessions, now};
 use herma_model::limits::MAX_PAGE;
 use herma_model::{Alias, ConversationId};
@@ -12,8 +12,6 @@ use super::{explain, list};
 use crate::short_id;
 use crate::terminal::Stream;
 
-/// The most sessions that are searched. Beyond them, a unique match could not be guaranteed.
-const MAX_SCANNED: usize = 20_000;
 /// The most candidates that are printed.
 const MAX_SHOWN: usize = 10;
 
@@ -47,35 +45,38 @@ pub(crate) async fn find_own(sessions: &Sessions<'_>, typed: &Alias) -> anyhow::
     }
     let mut found = candidates(sessions, typed).await?;
     if is_short {
-        found.retain(|row| short_id(row.facts.id) == typed.as_str());
+        found.retain(|row| is_short_id_of(typed.as_str(), row));
     }
     if found.is_empty() { Ok(None) } else { choose(typed, &found).map(Some) }
 }
 
-/// Sessions whose own id or conversation id begins with `typed`, or whose conversation has it as its short id.
+/// Whether a text is the short id of the row's conversation or of its session.
+fn is_short_id_of(typed: &str, row: &ConversationRow) -> bool {
+    short_id(row.facts.id) == typed || short_id::of_session(&row.session.id).is_some_and(|short| short == typed)
+}
+
+/// Sessions whose own id or conversation id begins with `typed`, or has it as its short id.
 async fn candidates(sessions: &Sessions<'_>, typed: &Alias) -> anyhow::Result<Vec<ConversationRow>> {
     let is_short = short_id::is_one(typed.as_str());
     let fits = |row: &ConversationRow| {
         row.session.id.as_str().starts_with(typed.as_str())
             || row.facts.id.to_string().starts_with(typed.as_str())
-            || (is_short && short_id(row.facts.id) == typed.as_str())
+            || (is_short && is_short_id_of(typed.as_str(), row))
     };
-    let (mut found, mut seen) = (Vec::new(), 0);
-    let mut filter =
-        ListFilter { view: ListView::Sessions, archived: Archived::Any, limit: MAX_PAGE, ..ListFilter::default() };
+    let mut found = Vec::new();
+    let mut filter = ListFilter {
+        view: ListView::Sessions,
+        id_part: Some(typed.to_string()),
+        archived: Archived::Any,
+        limit: MAX_PAGE,
+        ..ListFilter::default()
+    };
     loop {
         let page = sessions.list(filter.clone()).await?;
-        seen += page.rows.len();
         found.extend(page.rows.into_iter().filter(fits));
         filter.after = page.next;
         if filter.after.is_none() {
             return Ok(found);
-        }
-        if seen >= MAX_SCANNED {
-            bail!(
-                "no conversation is known by {typed}, and there are too many to look for one whose id begins so; give \
-                 all of it"
-            );
         }
     }
 }
@@ -97,5 +98,5 @@ fn ambiguous(typed: &Alias, found: &[ConversationRow]) -> anyhow::Error {
         0 => String::new(),
         more => format!("\nand {more} more"),
     };
-    anyhow!("{typed} is not enough to tell these apart, nothing was done:\n{shown}{more}")
+    anyhow!("several conversations fit {typed}, and nothing was done:\n{shown}{more}")
 }

@@ -5,12 +5,12 @@ use herma_model::limits::MAX_PAGE;
 use herma_model::{SessionKind, Timestamp};
 use herma_store::{Archived, ConversationRow, ListFilter, ListView};
 
-use super::id_prefix::{self, short_id};
+use super::id_prefix;
 use super::local_store;
 use crate::arguments::ListFlags;
 use crate::table::Table;
 use crate::terminal::{Colour, Stream, Style};
-use crate::{excerpt, next_command, output, table};
+use crate::{excerpt, next_command, output, short_id, table};
 
 /// The most characters of a title and of a name. A terminal may be narrower.
 const TITLE: usize = 60;
@@ -41,15 +41,17 @@ pub(super) async fn print(sessions: &Sessions<'_>, flags: &ListFlags) -> anyhow:
     if count == 0 {
         output::note(&nothing(flags));
     } else if filter.after.is_some() {
-        output::note("there are more; --all lists every one");
+        output::note(&format!("there are more; --limit {} shows more rows, --all everything", most.saturating_mul(5)));
     }
     Ok(())
 }
 
-/// Helpers are left out unless they are asked for: by `--all`, by their kind, or by what they came from.
+/// Helpers are left out unless they are asked for: by `--all`, by their kind, by what they came from, or because only
+/// archived conversations are wanted.
 async fn filter(sessions: &Sessions<'_>, flags: &ListFlags) -> anyhow::Result<ListFilter> {
     let is_split = flags.kind == Some(SessionKind::Continuation);
     let asks_for_helpers = flags.all
+        || flags.archived
         || flags.parent.is_some()
         || flags.root.is_some()
         || matches!(flags.kind, Some(SessionKind::Auxiliary | SessionKind::Background));
@@ -71,14 +73,23 @@ async fn filter(sessions: &Sessions<'_>, flags: &ListFlags) -> anyhow::Result<Li
         title: flags.title.clone(),
         since: flags.since,
         until: flags.until,
-        archived: if flags.archived { Archived::Only } else { Archived::Hidden },
-        answered: (!flags.unanswered && !flags.all).then_some(true),
+        archived: match (flags.archived, flags.all) {
+            (true, _) => Archived::Only,
+            (false, true) => Archived::Any,
+            (false, false) => Archived::Hidden,
+        },
+        answered: match (flags.unanswered, flags.all || flags.archived) {
+            (true, _) => Some(false),
+            (false, true) => None,
+            (false, false) => Some(true),
+        },
         ..ListFilter::default()
     })
 }
 
 fn nothing(flags: &ListFlags) -> String {
     let filtered = flags.archived
+        || flags.unanswered
         || flags.kind.is_some()
         || flags.source.is_some()
         || flags.session_key.is_some()
@@ -89,19 +100,25 @@ fn nothing(flags: &ListFlags) -> String {
         || flags.since.is_some()
         || flags.until.is_some();
     let begin = next_command::of(&["chat"]);
-    match (filtered, flags.all || flags.unanswered) {
+    match (filtered, flags.all) {
         (true, _) => "there is no such conversation; with fewer flags there may be others".to_owned(),
-        (false, true) => format!("there is no conversation yet; to begin one: {begin}"),
+        (false, true) => nothing_yet(),
         (false, false) => format!("no conversation has an answer yet; to begin one: {begin}; --all lists all others"),
     }
+}
+
+/// What to do where there is no conversation at all.
+fn nothing_yet() -> String {
+    format!("there is no conversation yet; to begin one: {}", next_command::of(&["chat"]))
 }
 
 /// Rows as a table: what people called it first, then facts, and the id to type last.
 pub(crate) fn as_table(rows: &[ConversationRow], now: Timestamp, view: ListView, stream: Stream) -> String {
     let rows: Vec<_> = rows.iter().map(|row| cells(row, now, view)).collect();
-    Table::new(["NAME", "TITLE", "KIND", "AGE", "MESSAGES", "ID"])
-        .cutting("NAME")
-        .cutting("TITLE")
+    let table = Table::new(["NAME", "TITLE", "KIND", "AGE", "MESSAGES", "ID"]).cutting("NAME").cutting("TITLE");
+    // The id of a session may be a name of any length that a client chose.
+    let table = if view == ListView::Sessions { table.cutting("ID") } else { table };
+    table
         .sparing("MESSAGES")
         .sparing("KIND")
         .styling("NAME", Style::BOLD)
@@ -117,8 +134,10 @@ fn cells(row: &ConversationRow, now: Timestamp, view: ListView) -> [String; 6] {
         table::age(row.updated_at, now),
         row.message_count.to_string(),
         match view {
-            ListView::Conversations => short_id(row.facts.id),
-            ListView::Sessions => row.session.id.to_string(),
+            ListView::Conversations => short_id::of(row.facts.id),
+            ListView::Sessions => {
+                short_id::of_session(&row.session.id).unwrap_or_else(|| output::printable(row.session.id.as_str()))
+            }
         },
     ]
 }

@@ -14,7 +14,7 @@ use herma_store::{ConversationRow, Store};
 use super::explain::explained;
 use super::id_prefix;
 use crate::arguments::{Common, SessionName};
-use crate::{logging, output, setup, short_id};
+use crate::{logging, next_command, output, setup, short_id};
 
 /// How long turns and writes get to finish.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
@@ -69,7 +69,7 @@ pub(super) fn on_store(
 /// Opens the store, which must exist, and finds the tenant. The terminal may use all session keys of the tenant.
 pub(super) async fn open(config: &Config, tenant_name: &str) -> anyhow::Result<(Arc<dyn Store>, Principal)> {
     let Some(store) = setup::open_existing_store(config)? else {
-        bail!("there is no store at {} yet, and so no conversation; check --data and --store", config.store.url);
+        bail!("there is no store at {} yet, and so no conversation. {}", config.store.url, first_steps());
     };
     let tenant = tenant(&*store, tenant_name).await?;
     let tenant_name = Arc::from(tenant_name);
@@ -77,10 +77,15 @@ pub(super) async fn open(config: &Config, tenant_name: &str) -> anyhow::Result<(
     Ok((store, operator))
 }
 
+/// What to do where there is no store: a first conversation makes it. Or the flags point to the wrong place.
+fn first_steps() -> String {
+    format!("To begin one: {}. If there should be one, check --data and --store", next_command::of(&["chat"]))
+}
+
 /// The id of a tenant that exists. A misspelt name is an error, because `ensure_tenant` would make that tenant.
 pub(crate) async fn tenant(store: &dyn Store, name: &str) -> anyhow::Result<TenantId> {
     if name != DEFAULT_TENANT && !store.keys().await?.iter().any(|key| &*key.tenant_name == name) {
-        bail!("there is no tenant {name}; `herma keys list` shows them");
+        bail!("there is no tenant {name}; to list them: {}", next_command::of(&["tenants", "list"]));
     }
     Ok(store.ensure_tenant(name, now()).await?)
 }

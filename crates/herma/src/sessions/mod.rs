@@ -6,6 +6,7 @@
 //! - [`local_store`]: opens the store and the tenant, as the conversations of that tenant or with a gateway.
 //! - [`explain`]: says what to do about an error.
 //! - [`id_prefix`]: completes ids of which only the beginning was typed.
+//! - [`message`]: finds a message by its number.
 //! - [`preview`]: prints a dry run.
 //! - [`export`], [`import`]: conversations as files.
 
@@ -21,6 +22,7 @@ pub(crate) mod id_prefix;
 mod import;
 pub(crate) mod list;
 pub(crate) mod local_store;
+mod message;
 mod preview;
 mod rename;
 mod rewind;

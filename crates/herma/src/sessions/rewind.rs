@@ -5,13 +5,14 @@ use herma_model::Alias;
 use herma_store::RewindPoint;
 
 use super::local_store::print_change;
+use super::message;
 use crate::arguments::{RewindFlags, SessionName};
 use crate::next_command;
 
 /// Ends the model's view at an earlier message.
 pub(super) async fn rewind(sessions: &Sessions<'_>, alias: &Alias, flags: &RewindFlags) -> anyhow::Result<()> {
     let to = match (flags.back.to, flags.back.turns) {
-        (Some(message), _) => RewindPoint::Message(message),
+        (Some(typed), _) => RewindPoint::Message(message::named(sessions, alias, typed, "--to").await?),
         (None, turns) => RewindPoint::Turns(turns.unwrap_or(1)),
     };
     let row = sessions.rewind(alias, to).await?;

@@ -4,7 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use herma_gateway::{GatewayError, Sessions};
 use herma_model::limits::MAX_PAGE;
-use herma_model::{Alias, Seq, TurnId, TurnState};
+use herma_model::provenance::CompactionMode;
+use herma_model::{Alias, Seq, SessionKind, TurnId, TurnState, Utterance};
 use herma_store::{ConversationRow, Entry, MessageRange, Order, Pin};
 
 use super::id_prefix::short_id;
@@ -12,7 +13,7 @@ use super::local_store;
 use crate::arguments::ShowFlags;
 use crate::terminal::{Colour, Stream, Style};
 use crate::text_width::{columns, named, wrapped};
-use crate::{excerpt, output, table};
+use crate::{excerpt, next_command, output, table};
 
 /// The most characters of a title.
 const TITLE: usize = 256;
@@ -35,9 +36,15 @@ pub(super) async fn print(sessions: &Sessions<'_>, alias: &Alias, flags: &ShowFl
     let said = last(sessions, alias, pin, flags.messages).await?;
     if !said.entries.is_empty() {
         lines.push(String::new());
-        lines.extend(said.lines().iter().map(|line| fitted(line, width)));
+        lines.extend(said.lines(flags.full).iter().flat_map(|text| text.lines()).map(|line| fitted(line, width)));
     }
     output::answer(&lines.join("\n"))?;
+    if !flags.full && said.entries.iter().any(|entry| excerpt::is_cut(text_of(entry))) {
+        output::note(&format!(
+            "… stands for the rest of a message; --full shows all of it, and so does {}",
+            export(&row)
+        ));
+    }
     Ok(())
 }
 
@@ -68,17 +75,18 @@ struct LastEntries {
 impl LastEntries {
     /// The entries, oldest first. After the last message of a turn stands that it was taken back, or how it ended if it
     /// has no answer.
-    fn lines(&self) -> Vec<String> {
+    fn lines(&self, full: bool) -> Vec<String> {
         let mut lines = Vec::new();
         let mut entries = self.entries.iter().rev().peekable();
         while let Some(one) = entries.next() {
-            lines.push(entry(one));
+            lines.push(if full { whole(one) } else { entry(one) });
             if turn_of(one) != entries.peek().and_then(|next| turn_of(next)) {
-                let ending = match self.rewound.contains(&one.seq()) {
-                    true => Some("  (taken back: the model is not shown it)"),
-                    false => self.states.get(&one.seq()).copied().and_then(unanswered),
-                };
-                lines.extend(ending.map(marked));
+                let failed = self.states.get(&one.seq()).copied().and_then(unanswered);
+                let rewound = self.rewound.contains(&one.seq()).then_some("taken back: the model is not shown it");
+                let endings: Vec<_> = failed.into_iter().chain(rewound).collect();
+                if !endings.is_empty() {
+                    lines.push(marked(&format!("  ({})", endings.join("; "))));
+                }
             }
         }
         lines
@@ -99,9 +107,9 @@ fn marked(line: &str) -> String {
 
 fn unanswered(state: TurnState) -> Option<&'static str> {
     match state {
-        TurnState::Failed => Some("  (the turn failed)"),
-        TurnState::Cancelled => Some("  (the turn was cancelled)"),
-        TurnState::Interrupted => Some("  (the turn was interrupted)"),
+        TurnState::Failed => Some("the turn failed"),
+        TurnState::Cancelled => Some("the turn was cancelled"),
+        TurnState::Interrupted => Some("the turn was interrupted"),
         TurnState::Queued | TurnState::Running | TurnState::Completed => None,
     }
 }
@@ -130,28 +138,57 @@ fn entry(entry: &Entry) -> String {
     }
 }
 
+/// An entry with all of its text. Further lines are indented, so that the numbers of entries stand out.
+fn whole(entry: &Entry) -> String {
+    let text = match entry {
+        Entry::Said(message) => excerpt::whole(message),
+        Entry::Summary(summary) => excerpt::whole_summary(summary),
+    };
+    format!("{} {text}", entry.seq().0).replace('\n', "\n  ")
+}
+
+fn text_of(entry: &Entry) -> &Utterance {
+    match entry {
+        Entry::Said(message) => &message.said,
+        Entry::Summary(summary) => &summary.said,
+    }
+}
+
+/// The command that writes everything down.
+fn export(row: &ConversationRow) -> String {
+    let name = row.facts.name().map_or_else(|| short_id(row.facts.id), str::to_owned);
+    next_command::of(&["sessions", "export", &name])
+}
+
 /// The facts about a conversation, each with its name. Facts that do not apply are left out.
 pub(super) fn facts(row: &ConversationRow) -> Vec<(&'static str, String)> {
     let (conversation, session) = (&row.facts, &row.session);
     let parent = session.parent.as_ref().map(|(parent, relation)| format!("{parent} ({})", relation.as_str()));
-    let compactions = conversation.compaction_mode.map(|mode| {
-        format!("{}, the last one {}, splits above: {}", conversation.compaction_count, mode.as_str(), session.depth)
+    let compactions = conversation.compaction_mode.map(|mode| match mode {
+        CompactionMode::Split => format!("{}; the last one began a session", conversation.compaction_count),
+        CompactionMode::InPlace => format!("{}; the last one kept the session", conversation.compaction_count),
+    });
+    // Of a conversation that was split, the row is about its last session. Its kind and maker say nothing of the whole.
+    let is_continuation = session.kind == SessionKind::Continuation;
+    let continues = (session.depth > 0).then(|| match session.depth {
+        1 => "1 earlier session".to_owned(),
+        depth => format!("{depth} earlier sessions"),
     });
     let facts = [
         ("name", conversation.name().map(output::printable)),
         ("title", row.title.as_deref().map(|title| excerpt::line(title, TITLE))),
         ("session", Some(session.id.to_string())),
         ("conversation", Some(conversation.id.to_string())),
-        ("kind", Some(session.kind.as_str().to_owned())),
-        ("origin", Some(conversation.origin_kind.as_str().to_owned())),
+        ("kind", Some(conversation.origin_kind.as_str().to_owned())),
         ("state", Some(state(row))),
         ("session key", conversation.session_key.as_ref().map(|key| output::printable(key.as_str()))),
         ("source", Some(output::printable(&row.source))),
-        ("made by", Some(session.creator.as_str().to_owned())),
-        ("reason", session.reason.as_deref().map(output::printable)),
+        ("made by", (!is_continuation).then(|| session.creator.as_str().to_owned())),
+        ("reason", session.reason.as_deref().filter(|_| !is_continuation).map(output::printable)),
         ("parent", parent),
         ("first session", (conversation.root != session.id).then(|| conversation.root.to_string())),
         ("compactions", compactions),
+        ("continues", continues),
         ("created", Some(table::minute(row.created_at))),
         ("changed", Some(table::minute(row.updated_at))),
         ("messages", Some(messages(row))),
@@ -164,7 +201,12 @@ pub(super) fn facts(row: &ConversationRow) -> Vec<(&'static str, String)> {
 
 fn messages(row: &ConversationRow) -> String {
     let turns = if row.turn_count == 1 { "turn" } else { "turns" };
-    format!("{} in {} {turns}", row.message_count, row.turn_count)
+    match row.facts.origin_kind {
+        SessionKind::Branch => {
+            format!("{} with those it inherits; {} {turns} of its own", row.message_count, row.turn_count)
+        }
+        _ => format!("{} in {} {turns}", row.message_count, row.turn_count),
+    }
 }
 
 /// The tokens of the conversation and everything below it, if these are more than its own.

@@ -22,12 +22,14 @@ pub(crate) fn run(common: Common, flags: UndoFlags) -> anyhow::Result<ExitCode> 
 
 async fn undo(config: Config, mut flags: UndoFlags) -> anyhow::Result<ExitCode> {
     let (store, principal) = local_store::open(&config, &flags.session.shared.tenant).await?;
+    // Errors call the conversation as it was typed.
+    let typed = flags.session.id.clone();
     let compaction = {
         let sessions = Sessions::of(&*store, &principal);
-        flags.session.id = id_prefix::complete(&sessions, &flags.session.id).await?;
+        flags.session.id = id_prefix::complete(&sessions, &typed).await?;
         match &flags.compaction {
-            Some(typed) => named(&sessions, &flags.session.id, typed).await?,
-            None => last_standing(&sessions, &flags.session.id).await?,
+            Some(compaction) => named(&sessions, &flags.session.id, &typed, compaction).await?,
+            None => last_standing(&sessions, &flags.session.id, &typed).await?,
         }
     };
     let UndoFlags { session, model, .. } = &flags;
@@ -37,24 +39,24 @@ async fn undo(config: Config, mut flags: UndoFlags) -> anyhow::Result<ExitCode> 
     let outcome = gateway.undo_compaction(&request).await;
     local_store::leave(&gateway).await;
     let undone = outcome.map_err(|error| match error {
-        GatewayError::NotFound(_) => no_such(&session.id, &compaction.to_string()),
-        error => explain::explained(&session.id)(error),
+        GatewayError::NotFound(_) => no_such(&typed, &compaction.to_string()),
+        error => explain::explained(&typed)(error),
     })?;
     print(session, compaction, &undone)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// The only compaction of the conversation that is named so.
-async fn named(sessions: &Sessions<'_>, alias: &Alias, typed: &str) -> anyhow::Result<CompactionId> {
-    if let Ok(id) = typed.parse() {
+async fn named(sessions: &Sessions<'_>, alias: &Alias, typed: &Alias, part: &str) -> anyhow::Result<CompactionId> {
+    if let Ok(id) = part.parse() {
         return Ok(id);
     }
-    let ledger = compactions::ledger(sessions, alias).await.map_err(explain::explained(alias))?;
-    let mut found = ledger.iter().map(|record| record.id).filter(|id| short_id::names(typed, id));
+    let ledger = compactions::ledger(sessions, alias).await.map_err(explain::explained(typed))?;
+    let mut found = ledger.iter().map(|record| record.id).filter(|id| short_id::names(part, id));
     match (found.next(), found.next()) {
         (Some(id), None) => Ok(id),
-        (None, _) => Err(no_such(alias, typed)),
-        (Some(_), Some(_)) => bail!("{typed} is not enough to tell compactions of {alias} apart, nothing was done"),
+        (None, _) => Err(no_such(typed, part)),
+        (Some(_), Some(_)) => bail!("several compactions of {typed} fit {part}, and nothing was done"),
     }
 }
 
@@ -64,13 +66,13 @@ fn no_such(alias: &Alias, compaction: &str) -> anyhow::Error {
 }
 
 /// The last compaction that was made and not undone. Only this one can be undone.
-async fn last_standing(sessions: &Sessions<'_>, alias: &Alias) -> anyhow::Result<CompactionId> {
-    let ledger = compactions::ledger(sessions, alias).await.map_err(explain::explained(alias))?;
+async fn last_standing(sessions: &Sessions<'_>, alias: &Alias, typed: &Alias) -> anyhow::Result<CompactionId> {
+    let ledger = compactions::ledger(sessions, alias).await.map_err(explain::explained(typed))?;
     let standing = |record: &&Compaction| {
         record.undoes.is_none() && record.undone_by.is_none() && record.outcome != CompactionOutcome::Failed
     };
     let last = ledger.iter().find(standing).map(|record| record.id);
-    last.ok_or_else(|| anyhow!("{alias} has no compaction that stands; there is nothing to undo"))
+    last.ok_or_else(|| anyhow!("{typed} has no compaction that can be undone"))
 }
 
 fn print(session: &SessionName, compaction: CompactionId, undone: &Compacted) -> anyhow::Result<()> {

@@ -12,7 +12,7 @@ use crate::arguments::GrantsFlags;
 use crate::sessions::local_store;
 use crate::table::Table;
 use crate::terminal::Stream;
-use crate::{output, setup, table};
+use crate::{output, setup, short_id, table};
 
 /// Lists what was allowed, oldest first.
 pub(super) async fn run(config: &Config, flags: &GrantsFlags) -> anyhow::Result<ExitCode> {
@@ -55,7 +55,8 @@ fn choice(grant: &Grant) -> ApprovalChoice {
 
 fn row(grant: &Grant) -> [String; 4] {
     let word = choice(grant).as_str();
-    let held = grant.conversation.map_or_else(|| word.to_owned(), |conversation| format!("{word} {conversation}"));
+    let held = grant.conversation.map(|conversation| format!("{word} {}", short_id::of(conversation)));
+    let held = held.unwrap_or_else(|| word.to_owned());
     [output::printable(&name(grant)), held, grant.tenant_name.to_string(), table::minute(grant.created_at)]
 }
 

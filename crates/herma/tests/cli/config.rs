@@ -55,7 +55,7 @@ fn a_log_filter_that_cannot_be_read_is_refused() {
     let said = terminal.say(command, "");
     assert_eq!(said.code, 2);
     assert!(
-        said.stderr.starts_with("error: `telemetry.log` is \"herma=loud\", but it must be a level"),
+        said.stderr.starts_with("error: `telemetry.log` (from HERMA_LOG) is \"herma=loud\", but it must be a level"),
         "{}",
         said.stderr
     );
@@ -87,6 +87,13 @@ fn shells_and_man_read_what_is_made_for_them() {
     for page in ["herma.1", "herma-chat.1", "herma-sessions-list.1"] {
         assert!(pages.join(page).exists(), "{page}");
     }
+    assert!(!pages.join("herma-help.1").exists());
+    let list = fs::read_to_string(pages.join("herma-sessions-list.1")).unwrap();
+    let title = format!(" \"herma {}\"", env!("CARGO_PKG_VERSION"));
+    for part in [title.as_str(), ".SH EXAMPLES\n.nf\n  herma sessions list   ", "herma sessions list [OPTIONS]"] {
+        assert!(list.contains(part), "{part}\n{list}");
+    }
+    assert!(!list.contains("EXTRA") && !terminal.run(&["man"]).answer().contains("herma\\-help"), "{list}");
 }
 
 #[test]

@@ -154,6 +154,13 @@ fn a_place_that_cannot_be_made_is_a_problem_before_the_first_start() {
     let found = statuses(&said);
     assert!(found.contains(&"data directory problem".to_owned()), "{}", said.stdout);
     assert!(found.contains(&"store problem".to_owned()), "{}", said.stdout);
+
+    let mut command = std::process::Command::new(HERMA);
+    command.args(["doctor", "--json", "--data", "/proc/herma"]).env("HERMA_LISTEN", "127.0.0.1:0");
+    command.current_dir(terminal.home.path()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let said = terminal.say(command, "");
+    assert!(statuses(&said).contains(&"store problem".to_owned()), "nothing makes it there: {}", said.stdout);
+    assert!(!said.stdout.contains("the first start makes"), "{}", said.stdout);
 }
 
 #[test]

@@ -25,7 +25,7 @@ impl Terminal {
 
     /// All conversations of a tenant.
     fn rows(&self, tenant: &str) -> Vec<Value> {
-        let said = self.run(&["sessions", "list", "--all", "--unanswered", "--json", "--tenant", tenant]);
+        let said = self.run(&["sessions", "list", "--all", "--json", "--tenant", tenant]);
         said.answer().lines().map(|row| serde_json::from_str(row).unwrap()).collect()
     }
 

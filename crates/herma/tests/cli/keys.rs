@@ -30,11 +30,7 @@ fn keys_are_listed_without_their_secrets_and_revoked_by_a_unique_beginning() {
     // Ids begin with the time, so one digit cannot distinguish two keys of the same day.
     let unclear = terminal.run(&["keys", "revoke", &id[..5]]);
     assert_eq!(unclear.code, 1);
-    assert!(
-        unclear.stderr.contains("not enough to tell these keys apart, nothing was revoked:\nID"),
-        "{}",
-        unclear.stderr
-    );
+    assert!(unclear.stderr.contains("and nothing was revoked:\nID"), "{}", unclear.stderr);
     let short = |key: &Value| key["id"].as_str().map(|id| id[id.len() - 8..].to_owned()).unwrap();
     assert!(unclear.stderr.contains(&short(&keys[0])) && unclear.stderr.contains(&short(&keys[1])));
 

@@ -57,5 +57,5 @@ async fn facts_go_with_the_conversation_they_come_from_unless_they_are_to_be_kep
         assert_eq!(listed.answer().lines().count(), left, "{name}: {}", listed.stdout);
     }
     let refused = terminal.run(&["sessions", "delete", "kept", "--yes", "--memories", "some"]);
-    assert!(refused.code == 2 && refused.stderr.contains("must be keep or delete"), "{}", refused.stderr);
+    assert!(refused.code == 2 && refused.stderr.contains("[possible values: keep, delete]"), "{}", refused.stderr);
 }

@@ -94,7 +94,7 @@ fn an_undo_without_an_id_takes_back_the_last_compaction_that_stands() {
     assert!(undone.answer().contains(&format!("{} is undone", listed[0]["id"].as_str().unwrap())), "{}", undone.stdout);
     let again = terminal.sessions("undo trip");
     assert_eq!(again.code, 1);
-    assert_eq!(again.stderr, "error: trip has no compaction that stands; there is nothing to undo\n");
+    assert_eq!(again.stderr, "error: trip has no compaction that can be undone\n");
 }
 
 #[test]
@@ -120,7 +120,9 @@ fn a_short_conversation_has_nothing_to_compact() {
     terminal.in_window(&["chat", "--session", "trip"], "hello\n").answer();
     let said = terminal.sessions("compact trip");
     assert_eq!((said.code, said.stdout.as_str()), (1, ""));
-    assert!(said.stderr.contains("there is nothing to compact") && said.stderr.contains("nothing was changed"));
+    assert!(
+        said.stderr.contains("there is nothing to summarise in trip") && said.stderr.contains("Nothing was changed")
+    );
 }
 
 #[test]
@@ -133,7 +135,7 @@ fn looking_for_a_conversation_makes_no_store() {
             exit 1
             --- stdout
             --- stderr
-            error: there is no store at sqlite:DATA/herma.db yet, and so no conversation; check --data and --store
+            error: there is no store at sqlite:DATA/herma.db yet, and so no conversation. To begin one: herma chat --data DATA. If there should be one, check --data and --store
             ");
         }
     }
@@ -159,7 +161,7 @@ fn a_name_or_a_tenant_that_leads_nowhere_is_said_so() {
             exit 1
             --- stdout
             --- stderr
-            error: there is no tenant wbe; `herma keys list` shows them
+            error: there is no tenant wbe; to list them: herma tenants list --data DATA
             ");
         }
         let other = terminal.sessions(&format!("{line} trip{last} --tenant web"));

@@ -70,6 +70,26 @@ pub async fn a_filter_leaves_out_what_it_says<S: Store>(world: &World<S>) {
     assert!(world.two.conversations(&world.scope, none).await.unwrap().rows.is_empty());
 }
 
+pub async fn a_conversation_is_found_by_a_part_of_any_of_its_ids<S: Store>(world: &World<S>) {
+    world.talk(&world.one, "other", "hello", "hi").await;
+    world.talk(&world.one, "trip-by-train", "hello", "hi").await;
+    world.compact(&world.one, "trip-by-train", Split, "hello").await;
+    let listed = world.all(&world.scope).await;
+    let trip = listed.iter().find(|row| row.facts.head.id.as_str() != "other").map(|row| row.facts.clone()).unwrap();
+    let id = trip.id.to_string();
+    let (head, whole) = (trip.head.id.as_str(), id.as_str());
+    for part in ["trip-by", "by-train", head, whole, &id[..id.len() - 4], &id[id.len() - 8..]] {
+        let filter = ListFilter { id_part: Some(part.to_owned()), limit: 10, ..ListFilter::default() };
+        let page = world.two.conversations(&world.scope, filter).await.unwrap();
+        let found: Vec<_> = page.rows.iter().map(|row| row.facts.id).collect();
+        assert_eq!((found, page.next), (vec![trip.id], None), "{part}");
+    }
+    for part in ["by-", "Trip", "nowhere", "%", "_"] {
+        let filter = ListFilter { id_part: Some(part.to_owned()), limit: 10, ..ListFilter::default() };
+        assert!(world.two.conversations(&world.scope, filter).await.unwrap().rows.is_empty(), "{part}");
+    }
+}
+
 pub async fn messages_are_read_a_page_at_a_time<S: Store>(world: &World<S>) {
     for _ in 0..3 {
         world.talk(&world.one, "trip", "hello", "hi").await;

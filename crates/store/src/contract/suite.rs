@@ -277,6 +277,7 @@ macro_rules! contract_suite {
                 conversations_are_listed_most_recently_changed_first
                 pages_neither_skip_nor_repeat_while_rows_are_added
                 a_filter_leaves_out_what_it_says
+                a_conversation_is_found_by_a_part_of_any_of_its_ids
                 messages_are_read_a_page_at_a_time
                 messages_are_read_from_the_end_back
             }

@@ -1,25 +1,25 @@
 //! Verbs that only read.
 
 use clap::Args;
-use clap::builder::RangedU64ValueParser;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use herma_gateway::now;
 use herma_model::{Alias, SessionKey, SessionKind, Timestamp};
 use herma_store::ListOrder;
 
 use super::{SessionName, SharedFlags};
+use crate::arguments::at_least_one;
 use crate::local_time;
 
 pub(super) const LIST_HELP: &str = "\
 Examples:
   herma sessions list                              the last ones
-  herma sessions list --all                        every one, with helpers and what has no answer
+  herma sessions list --all                        every one, also what is left out otherwise
   herma sessions list --kind background --limit 5
   herma sessions list --title oslo --since 7d
   herma sessions list --all --json | jq -r .id     a row a line, as over HTTP
 
-KIND is what the conversation began as; a compaction does not change it. ID is the short id, which
-every command takes. Helpers, background work, what never had an answer and what was archived are
-left out unless asked for.";
+KIND is what the conversation began as; a compaction does not change it. ID is the short id, which every command takes. \
+Helpers, background work, what never had an answer and what was archived are left out unless asked for.";
 
 /// Flags of `sessions list`.
 #[derive(Args)]
@@ -27,9 +27,9 @@ pub(crate) struct ListFlags {
     #[command(flatten)]
     pub(crate) shared: SharedFlags,
     /// Only what began as this kind: main, auxiliary, background or branch; continuation: what was split
-    #[arg(long, value_name = "KIND", value_parser = kind)]
+    #[arg(long, value_name = "KIND", value_parser = kinds(), hide_possible_values = true)]
     pub(crate) kind: Option<SessionKind>,
-    /// Only conversations of this front door, such as cli, chat.completions, responses or acp
+    /// Only conversations that began there: cli, api, acp or delegate_task; imported ones keep what they had
     #[arg(long, value_name = "NAME")]
     pub(crate) source: Option<String>,
     /// Only this session key
@@ -54,21 +54,28 @@ pub(crate) struct ListFlags {
     #[arg(long, value_name = "WHEN", value_parser = when)]
     pub(crate) until: Option<Timestamp>,
     /// The order: updated or created, newest first; -updated or -created, oldest first
-    #[arg(long, value_name = "ORDER", default_value = "updated", value_parser = order, allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "ORDER",
+        default_value = "updated",
+        value_parser = orders(),
+        hide_possible_values = true,
+        allow_hyphen_values = true
+    )]
     pub(crate) order: ListOrder,
     /// A row for each session in place of each conversation
     #[arg(long)]
     pub(crate) by_session: bool,
-    /// Only what was archived
+    /// Only what was archived, helpers too
     #[arg(long)]
     pub(crate) archived: bool,
-    /// Also what never had an answer
+    /// Only what never had an answer
     #[arg(long)]
     pub(crate) unanswered: bool,
     /// Most rows
-    #[arg(long, value_name = "ROWS", default_value = "20", value_parser = count())]
+    #[arg(long, value_name = "ROWS", default_value = "20", value_parser = at_least_one::<usize>)]
     pub(crate) limit: usize,
-    /// As many rows as there are, with helpers, background work, and what never had an answer
+    /// As many rows as there are, with helpers, background work, what has no answer, and what was archived
     #[arg(long, conflicts_with = "limit")]
     pub(crate) all: bool,
 }
@@ -77,8 +84,11 @@ pub(super) const SHOW_HELP: &str = "\
 Examples:
   herma sessions show trip
   herma sessions show sess_0190 --messages 50      as much of an id as is unique is enough
+  herma sessions show trip --full                  messages are not cut
   herma sessions show trip --exact                 that very session, not where it goes on now
-  herma sessions show trip --json                  the row, as over HTTP";
+  herma sessions show trip --json                  the row, as over HTTP
+
+Each message has a number, which `branch --at` and `rewind --to` take.";
 
 /// Flags of `sessions show`.
 #[derive(Args)]
@@ -86,8 +96,11 @@ pub(crate) struct ShowFlags {
     #[command(flatten)]
     pub(crate) session: SessionName,
     /// How many of the last messages
-    #[arg(long, value_name = "COUNT", default_value = "10", value_parser = count())]
+    #[arg(long, value_name = "COUNT", default_value = "10", value_parser = at_least_one::<usize>)]
     pub(crate) messages: usize,
+    /// Messages as long as they are [default: their beginning]
+    #[arg(long)]
+    pub(crate) full: bool,
     /// The very session of this id, as it is or ended, in place of the conversation's live one
     #[arg(long)]
     pub(crate) exact: bool,
@@ -98,9 +111,8 @@ Examples:
   herma sessions tree trip
   herma sessions tree trip --json | jq '.edges'
 
-The continuations of a conversation stand one after the other below its first session, each with
-what came from it. `live` is where the next message of a conversation goes. The arrow marks the
-session that was named.";
+The continuations of a conversation stand one after the other below its first session, each with what came from it. \
+`live` is where the next message of a conversation goes. The arrow marks the session that was named.";
 
 pub(super) const SEARCH_HELP: &str = "\
 Examples:
@@ -119,7 +131,7 @@ pub(crate) struct SearchFlags {
     #[command(flatten)]
     pub(crate) shared: SharedFlags,
     /// Most rows
-    #[arg(long, value_name = "ROWS", default_value = "20", value_parser = count())]
+    #[arg(long, value_name = "ROWS", default_value = "20", value_parser = at_least_one::<usize>)]
     pub(crate) limit: usize,
 }
 
@@ -130,8 +142,10 @@ impl SearchFlags {
     }
 }
 
-pub(super) fn kind(text: &str) -> Result<SessionKind, &'static str> {
-    SessionKind::parse(text).ok_or("must be main, auxiliary, background, branch or continuation")
+/// A kind of session. Shells complete its words.
+pub(super) fn kinds() -> impl TypedValueParser<Value = SessionKind> {
+    const WORDS: [&str; 5] = ["main", "auxiliary", "background", "branch", "continuation"];
+    PossibleValuesParser::new(WORDS).try_map(|word| SessionKind::parse(&word).ok_or("is no kind"))
 }
 
 fn when(text: &str) -> Result<Timestamp, &'static str> {
@@ -139,16 +153,11 @@ fn when(text: &str) -> Result<Timestamp, &'static str> {
         .ok_or("must be an age such as 7d or 12h, a day such as 2026-05-01, or a moment such as 2026-05-01T12:00:00Z")
 }
 
-fn order(text: &str) -> Result<ListOrder, &'static str> {
-    match text {
-        "updated" => Ok(ListOrder::UpdatedDescending),
-        "-updated" => Ok(ListOrder::UpdatedAscending),
-        "created" => Ok(ListOrder::CreatedDescending),
-        "-created" => Ok(ListOrder::CreatedAscending),
-        _ => Err("must be updated, -updated, created or -created"),
-    }
-}
-
-fn count() -> RangedU64ValueParser<usize> {
-    RangedU64ValueParser::new().range(1..)
+fn orders() -> impl TypedValueParser<Value = ListOrder> {
+    PossibleValuesParser::new(["updated", "-updated", "created", "-created"]).map(|word| match word.as_str() {
+        "-updated" => ListOrder::UpdatedAscending,
+        "created" => ListOrder::CreatedDescending,
+        "-created" => ListOrder::CreatedAscending,
+        _ => ListOrder::UpdatedDescending,
+    })
 }

@@ -1,17 +1,23 @@
 //! Verbs that change or branch a conversation.
 
+use std::str::FromStr;
+
 use clap::Args;
-use herma_model::{Alias, MessageId};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use herma_model::{Alias, MessageId, Seq};
 use herma_store::{Children, Facts};
 use herma_wire::resource::title;
 
 use super::SessionName;
+use crate::arguments::at_least_one;
 
 pub(super) const BRANCH_HELP: &str = "\
 Examples:
   herma sessions branch trip                       at the end, under a new id
   herma sessions branch trip --id trip-by-train --title 'By train'
-  herma sessions branch trip --at msg_0190...      after the answer that this message belongs to
+  herma sessions branch trip --at 3                after the answer that message 3 belongs to
+
+`herma sessions show` prints the numbers of messages.
 
 The conversation that is left never notices.";
 
@@ -20,9 +26,9 @@ The conversation that is left never notices.";
 pub(crate) struct BranchFlags {
     #[command(flatten)]
     pub(crate) session: SessionName,
-    /// Message after whose answer it begins [default: the last]
-    #[arg(long, value_name = "MSG_ID")]
-    pub(crate) at: Option<MessageId>,
+    /// Message after whose answer it begins: its number in `herma sessions show`, or its id [default: the last]
+    #[arg(long, value_name = "MESSAGE")]
+    pub(crate) at: Option<NamedMessage>,
     /// Name for the branch [default: a new id]
     #[arg(long = "id", id = "branch_id", value_name = "NAME", value_parser = |text: &str| Alias::parse(text))]
     pub(crate) name: Option<Alias>,
@@ -34,7 +40,7 @@ pub(crate) struct BranchFlags {
 pub(super) const RENAME_HELP: &str = "\
 Examples:
   herma sessions rename trip 'Oslo in May'
-  herma sessions rename trip ''                    take the title away
+  herma sessions rename trip ''                    remove the title
 
 Ids stay as they are.";
 
@@ -43,7 +49,7 @@ Ids stay as they are.";
 pub(crate) struct RenameFlags {
     #[command(flatten)]
     pub(crate) session: SessionName,
-    /// What it is called from now on; nothing takes the title away
+    /// What it is called from now on; an empty text removes the title
     #[arg(value_name = "TITLE", value_parser = title_or_none)]
     pub(crate) title: Title,
 }
@@ -64,10 +70,10 @@ Examples:
 pub(super) const REWIND_HELP: &str = "\
 Examples:
   herma sessions rewind trip --turns 1             the model is not shown the last turn any more
-  herma sessions rewind trip --to msg_0190...      the model's view ends with this message
+  herma sessions rewind trip --to 3                the model's view ends with message 3
   herma sessions restore trip                      take it back, until the next turn
 
-The full view keeps everything, and marks it as rewound.";
+`herma sessions show` prints the numbers of messages. The full view keeps everything, and marks it as rewound.";
 
 /// Flags of `sessions rewind`.
 #[derive(Args)]
@@ -82,11 +88,11 @@ pub(crate) struct RewindFlags {
 #[derive(Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct Back {
-    /// Message with which the model's view ends
-    #[arg(long, value_name = "MSG_ID")]
-    pub(crate) to: Option<MessageId>,
+    /// Message with which the model's view ends: its number in `herma sessions show`, or its id
+    #[arg(long, value_name = "MESSAGE")]
+    pub(crate) to: Option<NamedMessage>,
     /// How many of the last turns go
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = at_least_one::<u32>)]
     pub(crate) turns: Option<u32>,
 }
 
@@ -121,10 +127,10 @@ pub(crate) struct DeleteFlags {
     #[command(flatten)]
     pub(crate) session: SessionName,
     /// What becomes of branches and helpers that came from it: keep or delete
-    #[arg(long, value_name = "WHAT", default_value = "keep", value_parser = children)]
+    #[arg(long, value_name = "WHAT", default_value = "keep", value_parser = children(), hide_possible_values = true)]
     pub(crate) children: Children,
     /// What becomes of the facts that were learnt in it: keep or delete
-    #[arg(long, value_name = "WHAT", default_value = "delete", value_parser = memories)]
+    #[arg(long, value_name = "WHAT", default_value = "delete", value_parser = memories(), hide_possible_values = true)]
     pub(crate) memories: Facts,
     /// Do not ask
     #[arg(long)]
@@ -135,18 +141,36 @@ fn title_or_none(text: &str) -> Result<Title, String> {
     if text.is_empty() { Ok(Title(None)) } else { title(text).map(|title| Title(Some(title))) }
 }
 
-fn children(text: &str) -> Result<Children, &'static str> {
-    match text {
-        "keep" => Ok(Children::Keep),
-        "delete" => Ok(Children::Delete),
-        _ => Err("must be keep or delete"),
-    }
+fn children() -> impl TypedValueParser<Value = Children> {
+    keep_or_delete().map(|word| if word == KEEP { Children::Keep } else { Children::Delete })
 }
 
-fn memories(text: &str) -> Result<Facts, &'static str> {
-    match text {
-        "keep" => Ok(Facts::Keep),
-        "delete" => Ok(Facts::Erase),
-        _ => Err("must be keep or delete"),
+fn memories() -> impl TypedValueParser<Value = Facts> {
+    keep_or_delete().map(|word| if word == KEEP { Facts::Keep } else { Facts::Erase })
+}
+
+const KEEP: &str = "keep";
+
+fn keep_or_delete() -> PossibleValuesParser {
+    PossibleValuesParser::new([KEEP, "delete"])
+}
+
+/// A message of a conversation, as it is typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NamedMessage {
+    /// Its number in the full view.
+    Number(Seq),
+    /// Its id.
+    Id(MessageId),
+}
+
+impl FromStr for NamedMessage {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let number = text.parse().ok().filter(|number| *number > 0).map(|number| Self::Number(Seq(number)));
+        number
+            .or_else(|| text.parse().ok().map(Self::Id))
+            .ok_or("must be the number of a message, as `herma sessions show` prints it, or a whole id, msg_...")
     }
 }

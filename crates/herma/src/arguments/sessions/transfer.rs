@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use herma_gateway::access::DEFAULT_TENANT;
 use herma_model::{Alias, SessionKind};
 
-use super::browse::kind;
+use super::browse::kinds;
 use crate::arguments::tenant;
 
 pub(super) const EXPORT_HELP: &str = "\
@@ -16,10 +16,9 @@ Examples:
   herma sessions export --all --output all.jsonl   everything there is, to be imported again
   herma sessions export trip recipe --format jsonl | gzip > two.jsonl.gz
 
-Everything that was said is part of it, also before compactions. JSON Lines have every fact that
-`herma sessions import` needs to have the conversations again; keys and secrets are in neither. A
-branch has with it what it inherits. A file is there whole or not at all. docs/IMPORT.md describes
-the lines.";
+Everything that was said is part of it, also before compactions. JSON Lines have every fact that `herma sessions import` \
+needs to have the conversations again; keys and secrets are in neither. A branch has with it what it inherits. A file is \
+there whole or not at all. docs/IMPORT.md describes the lines.";
 
 /// Flags of `sessions export`.
 #[derive(Args)]
@@ -36,7 +35,7 @@ pub(crate) struct ExportFlags {
     #[arg(long)]
     pub(crate) all: bool,
     /// Of all, only this kind: main, auxiliary, background, branch or continuation
-    #[arg(long, value_name = "KIND", value_parser = kind, requires = "all")]
+    #[arg(long, value_name = "KIND", value_parser = kinds(), hide_possible_values = true, requires = "all")]
     pub(crate) kind: Option<SessionKind>,
     /// Of all, only what was archived
     #[arg(long, requires = "all")]
@@ -81,10 +80,10 @@ Examples:
   herma sessions import all.jsonl --dry-run        see what would come of it
   zcat all.jsonl.gz | herma sessions import -
 
-Every conversation comes back under its ids, names and kinds, and goes on where it was. What is here
-already is not brought twice, and what is different here is left as it is. A conversation whose id or
-name is another one's here is refused, and the others go on. Exit code 1 if one was refused or the
-file is damaged: run it again when that is put right.";
+Every conversation comes back under its ids, names and kinds, and goes on where it was. What is here already is not \
+brought twice, and what is different here is left as it is. A conversation whose id or name is another one's here is \
+refused, and the others go on. Exit code 1 if one was refused or the file is damaged: run it again when that is put \
+right.";
 
 /// Flags of `sessions import`.
 #[derive(Args)]

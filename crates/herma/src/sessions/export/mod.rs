@@ -53,7 +53,8 @@ async fn export(store: &dyn Store, operator: &Principal, flags: &ExportFlags) ->
     let count = exporter.count;
     exporter.end()?;
     if let Some(file) = &flags.output {
-        output::note(&format!("{count} conversations written to {}", file.display()));
+        let conversations = if count == 1 { "conversation" } else { "conversations" };
+        output::note(&format!("{count} {conversations} written to {}", file.display()));
     } else if count == 0 {
         output::note("there is no such conversation");
     }

@@ -43,7 +43,7 @@ fn conversations_are_listed_newest_first() {
     NAME    TITLE                      KIND  AGE  MESSAGES  ID
     recipe  how long does bread bake?  main  now  2         SHORT_ID
     --- stderr
-    there are more; --all lists every one
+    there are more; --limit 5 shows more rows, --all everything
     ");
     assert_eq!(ids(&terminal.sessions("list --json")), ["trip-by-train", "recipe", "trip"]);
     assert_eq!(ids(&terminal.sessions("list --kind branch --json")), ["trip-by-train"]);
@@ -87,14 +87,13 @@ fn a_conversation_is_shown_with_what_was_said_last() {
     session        trip-by-train
     conversation   conv_<1>
     kind           branch
-    origin         branch
     state          open
     source         cli
     made by        branch
     parent         trip (branch)
     created        MOMENT
     changed        MOMENT
-    messages       2 in 0 turns
+    messages       2 with those it inherits; 0 turns of its own
     tokens         0 in, 0 out
 
     1 you: where is the fjord?
@@ -115,13 +114,14 @@ fn a_compacted_conversation_is_shown_at_its_head_with_its_summary() {
     terminal.sessions("compact trip").answer();
     let shown = terminal.sessions("show trip --messages 25");
     for part in [
-        "kind           continuation",
-        "origin         main",
+        "kind           main",
         "first session  trip",
-        "compactions    1, the last one split",
+        "compactions    1; the last one began a session",
+        "continues      1 earlier session",
     ] {
         assert!(shown.answer().contains(part), "{part} in\n{}", shown.stdout);
     }
+    assert!(!shown.stdout.contains("made by"), "the split made only its last session: {}", shown.stdout);
     let summaries = shown.stdout.lines().filter(|line| line.contains(" summary: ")).count();
     assert_eq!(summaries, 1, "{}", shown.stdout);
     assert!(shown.stdout.contains("\n1 you: message 1"), "{}", shown.stdout);
@@ -210,7 +210,7 @@ fn the_beginning_of_an_id_is_enough_if_it_is_unique() {
     exit 1
     --- stdout
     --- stderr
-    error: tri is not enough to tell these apart, nothing was done:
+    error: several conversations fit tri, and nothing was done:
     NAME           TITLE                KIND    AGE  MESSAGES  ID
     trip-by-train  By train             branch  now  2         SHORT_ID
     trip           where is the fjord?  main    now  2         SHORT_ID
@@ -270,7 +270,7 @@ fn a_list_shows_short_ids_and_names_that_every_command_takes() {
     terminal.run_with_input(&["chat", "--session", short], "and the sea?\n").answer();
     assert_eq!(terminal.sessions("list --json").answer().lines().count(), 2, "a short id begins no conversation");
     let refused = terminal.sessions(&format!("delete {short} --yes"));
-    assert!(refused.code == 1 && refused.stderr.contains("named whole"), "{}", refused.stderr);
+    assert!(refused.code == 1 && refused.stderr.contains("a name or a whole id"), "{}", refused.stderr);
 }
 
 #[test]
@@ -281,7 +281,14 @@ fn what_never_had_an_answer_is_listed_when_asked_for() {
     failing.env("HERMA_UPSTREAM", "http://127.0.0.1:1/v1").env("HERMA_UPSTREAM__RETRIES", "0");
     assert_eq!(terminal.say(failing, "hello\n").code, 1);
     assert_eq!(ids(&terminal.sessions("list --json")), ["answered"]);
-    assert_eq!(ids(&terminal.sessions("list --unanswered --json")), ["failed", "answered"]);
+    assert_eq!(ids(&terminal.sessions("list --unanswered --json")), ["failed"]);
+    assert_eq!(ids(&terminal.sessions("list --all --json")), ["failed", "answered"]);
+    terminal.sessions("archive answered").answer();
+    assert_eq!(ids(&terminal.sessions("list --json")), [""; 0]);
+    assert_eq!(ids(&terminal.sessions("list --all --json")).len(), 2, "all is all");
+    terminal.sessions("archive failed").answer();
+    assert_eq!(ids(&terminal.sessions("list --archived --json")).len(), 2);
+    assert_eq!(ids(&terminal.sessions("list --archived --unanswered --json")), ["failed"]);
 }
 
 #[test]
@@ -308,6 +315,57 @@ fn helpers_and_compacted_conversations_are_listed_where_people_look_for_them() {
 }
 
 #[test]
+fn a_session_has_a_short_id_of_its_own() {
+    let terminal = Terminal::new();
+    terminal.in_window(&["chat"], &super::long(0)).answer();
+    let begun = ids(&terminal.sessions("list --json"));
+    terminal.talk_long(&begun[0]);
+    terminal.sessions(&format!("compact {}", begun[0])).answer();
+    let table = terminal.sessions("list --by-session").answer().to_owned();
+    let sessions = ids(&terminal.sessions("list --by-session --json"));
+    let shown: Vec<&str> = table.lines().skip(1).filter_map(|line| line.split_whitespace().last()).collect();
+    let ends: Vec<&str> = sessions.iter().map(|id| &id[id.len() - 8..]).collect();
+    assert_eq!((shown.len(), &shown), (2, &ends), "{table}");
+    for (short, id) in shown.iter().zip(&sessions) {
+        assert_eq!(json(&terminal.sessions(&format!("show {short} --exact --json")))["id"], id.as_str());
+    }
+}
+
+#[test]
+fn a_long_message_is_cut_unless_it_is_asked_for_in_full() {
+    let terminal = Terminal::new();
+    let text = format!("first line\n\n{}", "word ".repeat(60));
+    terminal.run_with_input(&["chat", "--session", "trip"], &text).answer();
+    let cut = terminal.sessions("show trip --messages 2");
+    assert!(cut.answer().contains('…'), "{}", cut.stdout);
+    assert!(cut.stderr.contains("--full shows all of it, and so does "), "{}", cut.stderr);
+    let full = terminal.sessions("show trip --full");
+    assert!(full.answer().contains("\n1 you: first line\n  \n  word word"), "{}", full.stdout);
+    assert!(!full.stdout.contains('…') && full.stderr.is_empty(), "{}{}", full.stdout, full.stderr);
+}
+
+#[test]
+fn a_failed_turn_that_was_taken_back_is_both() {
+    let terminal = Terminal::new();
+    terminal.run_with_input(&["chat", "--session", "trip"], "hello\n").answer();
+    let mut failing = terminal.command(&["chat", "--session", "trip", "--model", "m"]);
+    failing.env("HERMA_UPSTREAM", "http://127.0.0.1:1/v1").env("HERMA_UPSTREAM__RETRIES", "0");
+    assert_eq!(terminal.say(failing, "and?\n").code, 1);
+    terminal.sessions("rewind trip --to 2").answer();
+    let shown = terminal.sessions("show trip");
+    let last = shown.answer().lines().last().unwrap();
+    assert_eq!(last, "  (the turn failed; taken back: the model is not shown it)", "{}", shown.stdout);
+}
+
+#[test]
+fn a_number_that_is_too_small_is_refused_in_words() {
+    for limit in ["0", "abc"] {
+        let said = Terminal::new().sessions(&format!("list --limit {limit}"));
+        assert!(said.code == 2 && said.stderr.contains("must be a whole number of at least 1"), "{}", said.stderr);
+    }
+}
+
+#[test]
 fn rm_is_delete() {
     let terminal = three();
     terminal.sessions("rm trip --yes").answer();
@@ -330,7 +388,7 @@ fn a_short_id_of_two_conversations_is_refused_with_both() {
     for command in [vec!["chat", "--session", short, "hello"], vec!["sessions", "show", short]] {
         let said = terminal.run(&command);
         assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{command:?}");
-        assert!(said.stderr.contains("not enough to tell these apart"), "{}", said.stderr);
+        assert!(said.stderr.contains(&format!("several conversations fit {short}")), "{}", said.stderr);
         assert_eq!(said.stderr.lines().filter(|line| line.ends_with(short)).count(), 2, "{}", said.stderr);
     }
 }
@@ -345,6 +403,6 @@ fn the_beginning_of_an_id_continues_a_conversation_in_the_chat_too() {
     terminal.run(&["chat", "third"]).answer();
     let refused = terminal.run(&["chat", "--session", "sess_", "which?"]);
     assert_eq!((refused.code, refused.stdout.as_str()), (1, ""));
-    assert!(refused.stderr.contains("sess_ is not enough to tell these apart, nothing was done"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("several conversations fit sess_, and nothing was done"), "{}", refused.stderr);
     assert_eq!(ids(&terminal.sessions("list --json")).len(), 2);
 }

@@ -1,5 +1,5 @@
 use super::browse::three;
-use super::json;
+use super::{json, trip};
 use crate::Terminal;
 
 /// The id of the first message.
@@ -24,7 +24,7 @@ fn a_branch_begins_with_what_was_said() {
     let row = json(&terminal.sessions(&format!("branch trip --at {at} --id early --json")));
     assert_eq!((&row["id"], &row["message_count"], &row["source"]), (&"early".into(), &2.into(), &"cli".into()));
     for (line, why) in [
-        (format!("branch recipe --at {at}"), "was said in recipe"),
+        (format!("branch recipe --at {at}"), "recipe has no message with the id of --at"),
         ("branch trip --id recipe".to_owned(), "leads somewhere already"),
         ("branch trip --id conv_mine".to_owned(), "only Herma makes"),
         ("branch nobody".to_owned(), "no conversation is known by nobody"),
@@ -33,6 +33,33 @@ fn a_branch_begins_with_what_was_said() {
         assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{line}");
         assert!(said.stderr.contains(why), "{line}: {}", said.stderr);
     }
+}
+
+#[test]
+fn a_message_is_named_by_the_number_that_show_prints() {
+    let terminal = three();
+    terminal.run_with_input(&["chat", "--session", "trip"], "and then?\n").answer();
+    let count = |line: &str| json(&terminal.sessions(line))["message_count"].clone();
+    assert_eq!(count("branch trip --at 1 --id early --json"), 2);
+    assert_eq!(count("branch trip --at 4 --id late --json"), 4);
+    terminal.sessions("rewind trip --to 2").answer();
+    let shown = terminal.sessions("show trip");
+    assert!(shown.answer().ends_with("  (taken back: the model is not shown it)"), "{}", shown.stdout);
+    for line in ["branch trip --at 5", "rewind trip --to 99"] {
+        let said = terminal.sessions(line);
+        assert!(said.code == 1 && said.stderr.contains("has no message"), "{line}: {}", said.stderr);
+        assert!(said.stderr.contains(" sessions show trip"), "{line}: {}", said.stderr);
+    }
+    for line in ["branch trip --at 0", "rewind trip --to first"] {
+        let said = terminal.sessions(line);
+        assert!(said.code == 2 && said.stderr.contains("must be the number of a message"), "{}", said.stderr);
+    }
+    let long = trip();
+    long.sessions("compact trip").answer();
+    let summary = long.sessions("show trip --messages 30");
+    let number = summary.answer().lines().find_map(|line| line.split_once(" summary: ")).map(|(number, _)| number);
+    let said = long.sessions(&format!("branch trip --at {}", number.unwrap()));
+    assert!(said.stderr.contains("is a summary, not a message"), "{}", said.stderr);
 }
 
 #[test]
@@ -105,7 +132,7 @@ fn a_conversation_is_rewound_and_restored() {
     --- stderr
     error: nothing of trip was rewound since the last turn
     ");
-    insta::assert_snapshot!(terminal.sessions("rewind trip --turns 99").stderr.contains("not more"), @"true");
+    insta::assert_snapshot!(terminal.sessions("rewind trip --turns 99").stderr.contains("only 1 turn of trip can be taken back"), @"true");
     assert_eq!(terminal.sessions("rewind trip").code, 2, "how far has to be said");
     assert_eq!(json(&terminal.sessions("rewind trip --turns 1 --json"))["id"], "trip");
 }
@@ -147,8 +174,10 @@ fn nothing_is_deleted_without_consent() {
     let begun = terminal.sessions("delete trip-by --yes");
     assert_eq!(begun.code, 1);
     assert!(begun.stderr.contains("no conversation is known by trip-by;"), "{}", begun.stderr);
-    assert!(begun.stderr.contains("it has to be named whole"), "{}", begun.stderr);
+    assert!(begun.stderr.contains("give a name or a whole id"), "{}", begun.stderr);
     assert_eq!(terminal.sessions("list --json").answer().lines().count(), 3);
+    let nobody = terminal.sessions("delete 0a1b2c3d --yes");
+    assert!(!nobody.stderr.contains("whole id"), "nothing begins so: {}", nobody.stderr);
 }
 
 #[test]

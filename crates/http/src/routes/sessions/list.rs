@@ -107,6 +107,7 @@ fn filter(parameters: &Parameters) -> Result<ListFilter, ApiError> {
         until: parameters.parsed("until", moment, MOMENT)?,
         archived: parameters.parsed("archived", archived, "'true', 'false' or 'any'")?.unwrap_or_default(),
         answered: parameters.parsed("answered", answered, "'true', 'false' or 'any'")?.flatten(),
+        id_part: None,
         after: None,
         skip: offset(parameters)?,
         limit: parameters.limit()?,

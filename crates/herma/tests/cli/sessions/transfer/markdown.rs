@@ -43,7 +43,6 @@ async fn a_conversation_is_a_page_that_people_read() {
     - session: `trip`
     - conversation: `conv_<1>`
     - kind: `main`
-    - origin: `main`
     - state: `open`
     - source: `api`
     - made by: `api`

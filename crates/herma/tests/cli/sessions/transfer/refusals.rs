@@ -12,7 +12,7 @@ fn a_file_is_whole_or_not_there() {
     let said = terminal.sessions(&line);
     assert_eq!(
         (said.answer(), said.stderr.as_str()),
-        ("", format!("1 conversations written to {}\n", file.display()).as_str())
+        ("", format!("1 conversation written to {}\n", file.display()).as_str())
     );
     let written = std::fs::read(&file).unwrap();
     let again = terminal.sessions(&line);
