@@ -44,10 +44,10 @@ impl Line {
     /// raw JSON text of a payload.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         fn parse<'a, T: Deserialize<'a>>(text: &'a str, line: impl FnOnce(T) -> Line) -> Result<Line, String> {
-            serde_json::from_str(text).map(line).map_err(|error| format!("it cannot be read: {error}"))
+            serde_json::from_str(text).map(line).map_err(|error| format!("it cannot be read: {}", at_column(&error)))
         }
         let kind: Type<'_> =
-            serde_json::from_str(text).map_err(|error| format!("it is no line of an export: {error}"))?;
+            serde_json::from_str(text).map_err(|error| format!("it is no line of an export: {}", at_column(&error)))?;
         match &*kind.r#type {
             "header" => parse(text, Line::Header),
             "inherited" => parse(text, |piece| Self::Piece(Piece::Inherited(piece))),
@@ -61,4 +61,9 @@ impl Line {
             other => Err(format!("there is no line of type {other:?}")),
         }
     }
+}
+
+/// The error with its column. The caller knows the number of the line, and the error would say that it is the first.
+fn at_column(error: &serde_json::Error) -> String {
+    error.to_string().replacen("at line 1 column", "at column", 1)
 }

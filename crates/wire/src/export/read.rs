@@ -200,7 +200,7 @@ mod tests {
             (2, HEADER, "line 3: there is a second header"),
             (2, LINES[0], "line 3: it does not belong here"),
             (3, r#"{"type":"secret"}"#, "line 4: there is no line of type \"secret\""),
-            (4, half, "line 5: it is no line of an export: EOF while parsing"),
+            (4, half, "line 5: it is no line of an export: EOF while parsing a string at column 60"),
             (4, "", "line 5: it is no line of an export: EOF while parsing"),
             (4, &torn, "line 5: it cannot be read: not an id of the form msg_<32 hex digits>"),
             (5, &fewer, "line 6: lines of conv_00000000000000000000000000000007 are missing or too many"),
