@@ -284,10 +284,25 @@ pub enum ConversationRef {
 }
 
 impl ConversationRef {
+    /// How a request names the current conversation of its session key.
+    pub const CURRENT: &str = "current";
+
+    /// The current conversation of a session key, or its first one. The admission decides which that is, in its own
+    /// transaction.
+    pub fn current(session_key: &SessionKey) -> Self {
+        Self::Named { alias: Alias::of_key(session_key), namespace: Namespace::Current, must_exist: false }
+    }
+
+    /// Whether it is whatever is the current conversation of a session key.
+    pub const fn is_current(&self) -> bool {
+        matches!(self, Self::Named { namespace: Namespace::Current, .. })
+    }
+
     /// The name that the request used, if it used one.
     pub fn name(&self) -> Option<Arc<str>> {
         match self {
             Self::New | Self::ByHistory | Self::Stateless => None,
+            Self::Named { namespace: Namespace::Current, .. } => Some(Arc::from(Self::CURRENT)),
             Self::Named { alias, .. } => Some(alias.shared()),
             Self::After(response) => Some(Arc::from(response.to_string())),
         }

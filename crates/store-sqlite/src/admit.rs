@@ -66,7 +66,7 @@ pub(crate) fn admit(
                 None => Ok(AdmitOutcome::Stale),
             },
             _ if admission.seen != Seen::Nothing => Ok(AdmitOutcome::Stale),
-            Target::Alias { alias, must_exist, .. } if *must_exist || !alias.may_be_created() => {
+            Target::Alias { alias, namespace, must_exist } if *must_exist || !alias.may_be_created_in(*namespace) => {
                 Ok(AdmitOutcome::Refused(Refusal::NotFound))
             }
             // A conversation that does not exist yet has no revision.

@@ -46,8 +46,12 @@ impl<'a> ConversationDraft<'a> {
             Target::New | Target::Branch { .. } | Target::Anew { .. } => None,
         };
         let (tenant, creation) = (admission.scope.tenant, &admission.creation);
-        let inherited = parent.and_then(|parent| parent.session_key.as_ref());
-        let session_key = inherited.filter(|_| admission.session_key.is_none());
+        let asked = admission.session_key.as_ref();
+        let session_key = match name {
+            // It is the key's from the first moment, and stays so if its first turn is taken back while others wait.
+            Some((_, Namespace::Current)) => asked,
+            _ => parent.and_then(|parent| parent.session_key.as_ref()).filter(|_| asked.is_none()),
+        };
         Self { tenant, creation, name, session_key, title: None, metadata: None, cwd: None, parent, now: admission.now }
     }
 
@@ -55,7 +59,7 @@ impl<'a> ConversationDraft<'a> {
     pub(crate) fn session_id(&self) -> SessionId {
         match self.name {
             Some((alias, Namespace::Session)) => SessionId::from_name(alias.as_str()),
-            Some((_, Namespace::ChatId)) | None => self.creation.session.clone(),
+            Some((_, Namespace::ChatId | Namespace::Current)) | None => self.creation.session.clone(),
         }
     }
 

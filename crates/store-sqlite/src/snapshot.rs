@@ -17,7 +17,7 @@ use crate::lineage::{END, Lineage, Segment};
 use crate::memories::recalls;
 use crate::point::Point;
 use crate::rows::{self, ConversationState, MESSAGE, MESSAGE_WIDTH, SESSION};
-use crate::{admissions, histories, rewinds};
+use crate::{admissions, current, histories, rewinds};
 
 /// Where a name leads: the conversation, and the session if the name is a session's id.
 pub(crate) fn find(
@@ -26,6 +26,10 @@ pub(crate) fn find(
     alias: &Alias,
     namespace: Namespace,
 ) -> StoreResult<Option<(ConversationState, Option<i64>)>> {
+    if namespace == Namespace::Current {
+        let current = current::find(connection, tenant, alias.as_str())?;
+        return current.map(|conversation| Ok((load(connection, conversation)?, None))).transpose();
+    }
     let turn = TurnName::parse(alias.as_str()).filter(|_| namespace == Namespace::Session);
     let found = match turn.map(|name| by_turn(connection, tenant, name)).transpose()?.flatten() {
         Some(conversation) => Some((conversation, None)),

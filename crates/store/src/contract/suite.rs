@@ -262,6 +262,14 @@ macro_rules! contract_suite {
                 streamed_output_is_hidden_from_other_tenants
                 a_closed_store_ends_its_subscriptions
             }
+            current {
+                the_first_conversation_of_a_key_has_no_name_that_a_client_can_take
+                simultaneous_first_uses_of_a_key_make_one_conversation
+                the_current_conversation_is_the_one_that_was_used_last
+                an_ended_conversation_is_not_the_current_one
+                what_no_person_uses_is_not_current
+                a_key_that_may_not_be_used_has_no_current_conversation
+            }
             session_keys {
                 a_session_key_is_kept_from_its_first_use
                 another_session_key_is_a_conflict_and_leaves_nothing
