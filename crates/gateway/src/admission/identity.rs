@@ -40,12 +40,19 @@ pub(crate) fn retry_identity(
     let scope_of = |name: &[u8], wanted: &str| Digest::of_fields([&tenant[..], &key, route, name, wanted.as_bytes()]).0;
     let idempotency = identity.idempotency_key.as_ref().map(|wanted| Idempotency {
         scopes: [scope_of(named, wanted), scope_of(conversation.to_string().as_bytes(), wanted)],
-        body: identity.body,
+        body: body_under(&identity.body, session_key),
     });
     let unseen = identity.sdk_attempt > 0 && shows_unseen_answer(request, before);
     // Another conversation may be the current one when the request comes again.
     let is_named = !place.is_current() && matches!(place, ConversationRef::Named { .. } | ConversationRef::After(_));
     RetryIdentity { fingerprint, sdk_attempt: identity.sdk_attempt, is_named, unseen, idempotency }
+}
+
+/// The digest that an `Idempotency-Key` is bound to. The answer under one session key is not the answer under another:
+/// memory and conversation differ, and the other key may not be the caller's. Without a session key the digest is that
+/// of the body.
+fn body_under(body: &[u8; 16], session_key: &str) -> [u8; 16] {
+    if session_key.is_empty() { *body } else { Digest::of_fields([&body[..], session_key.as_bytes()]).0 }
 }
 
 /// True if a retry's own history shows that its client has not seen the answer. A request that names no conversation
