@@ -56,6 +56,11 @@ pub struct RequestIdentity {
 }
 
 impl RequestIdentity {
+    /// Whether the client says that the request may be a repetition.
+    pub(crate) const fn may_repeat(&self) -> bool {
+        self.sdk_attempt > 0 || self.idempotency_key.is_some()
+    }
+
     /// Whether model calls are retried. Not if the client is known to retry itself.
     pub(crate) const fn upstream_retries(&self) -> Retries {
         if self.sdk_attempt > 0 || self.repeats_failures { Retries::None } else { Retries::AsConfigured }
