@@ -10,17 +10,15 @@ use crate::conversation::{self, ConversationDraft};
 use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
 use crate::parent::{self, Declared};
+use crate::snapshot::NewName;
 use crate::{branch, events, listing, queue, snapshot, title};
 
 /// Makes a conversation. Changes nothing if its name is taken or its parent does not exist.
 pub(crate) fn create(connection: &Connection, new: &NewConversation) -> StoreResult<CreateOutcome> {
-    if let Some(alias) = &new.alias {
-        if snapshot::find(connection, new.scope.tenant, alias, Namespace::Session)?.is_some() {
-            return Ok(CreateOutcome::Exists);
-        }
-        if !alias.may_be_created() {
-            return Ok(CreateOutcome::Reserved);
-        }
+    match new.alias.as_ref().map(|alias| snapshot::may_be_given(connection, &new.scope, alias)).transpose()? {
+        Some(NewName::Taken) => return Ok(CreateOutcome::Exists),
+        Some(NewName::Reserved) => return Ok(CreateOutcome::Reserved),
+        Some(NewName::Free) | None => {}
     }
     if let (SessionKind::Branch, Some(source)) = (new.creation.kind, &new.creation.parent) {
         return create_branch(connection, new, source);

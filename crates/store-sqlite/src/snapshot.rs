@@ -176,6 +176,28 @@ pub(crate) fn visible(
     Ok(found)
 }
 
+/// Whether a client may give a name to something new.
+pub(crate) enum NewName {
+    /// It leads nowhere yet.
+    Free,
+    /// It leads to a conversation. That may be one that the caller cannot reach: a name is unique in its tenant.
+    Taken,
+    /// Only Herma gives names of this form.
+    Reserved,
+}
+
+/// Whether a client may give this name to something new. The answer for a name of Herma's own form does not say whether
+/// a conversation has it that the caller cannot reach.
+pub(crate) fn may_be_given(connection: &Connection, scope: &Scope, alias: &Alias) -> StoreResult<NewName> {
+    let found = find(connection, scope.tenant, alias, Namespace::Session)?;
+    let is_seen = found.as_ref().is_some_and(|(state, _)| scope.keys.sees(state.facts.session_key.as_ref()));
+    Ok(match found {
+        _ if !alias.may_be_created() && !is_seen => NewName::Reserved,
+        Some(_) => NewName::Taken,
+        None => NewName::Free,
+    })
+}
+
 /// Reads the conversation that a name leads to. The caller holds a read transaction.
 pub(crate) fn open(
     connection: &Connection,
