@@ -16,7 +16,7 @@ use crate::failure::{StoreResult, Translate};
 use crate::parent::{self, Parent};
 use crate::rows::ConversationState;
 use crate::tables::{ConversationColumns, Names, SessionColumns, alias, insert, next_session};
-use crate::{erase, events, snapshot};
+use crate::{erase, events, histories, snapshot};
 
 /// The place of a conversation's first message.
 const FIRST_SEQ: i64 = 1;
@@ -156,6 +156,21 @@ pub(crate) fn name(
     let names = Names { connection, tenant, conversation };
     names.of_conversation(own)?;
     names.of_session(id, session)
+}
+
+/// Gives a conversation its session key. This is a separate statement, so that the index of keys is not written with
+/// every turn. Earlier turns are found under this key from now on.
+pub(crate) fn store_session_key(
+    connection: &Connection,
+    tenant: TenantId,
+    state: &ConversationState,
+) -> StoreResult<()> {
+    let key = state.facts.session_key.as_ref().map(SessionKey::as_str);
+    connection
+        .prepare_cached("UPDATE conversations SET session_key = ?2 WHERE pk = ?1")
+        .and_then(|mut update| update.execute(params![state.key, key]))
+        .translated()?;
+    if state.next_seq > 1 { histories::change_key(connection, tenant, state.key, key) } else { Ok(()) }
 }
 
 fn new_facts(draft: &ConversationDraft<'_>, session: SessionId) -> ConversationFacts {

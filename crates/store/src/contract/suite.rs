@@ -412,6 +412,7 @@ macro_rules! contract_suite {
                 a_name_that_leads_anywhere_is_not_made_again
                 a_name_of_our_own_form_is_not_made
                 a_name_of_our_own_form_does_not_tell_whether_another_caller_has_it
+                a_conversation_without_a_session_key_is_given_one_and_keeps_it
                 of_simultaneous_makers_one_makes_it
                 a_made_conversation_has_its_session_key
                 metadata_changes_and_the_history_stays
