@@ -239,6 +239,10 @@ async fn a_run_says_what_memory_did() {
     assert_eq!(run(json!({ "input": "What is my dog called?" })).await, json!({ "status": "off" }));
     let wrong = gateway.client().post_json("/v1/runs", &asked(json!({ "memory": "off" }))).await;
     assert_eq!(error(&wrong, 400)["param"], "memory");
+    for (header, body, status) in [("off", true, 400), ("on", false, 400), ("off", false, 202), ("on", true, 202)] {
+        let client = gateway.client().header(MEMORY, header);
+        client.post_json("/v1/runs", &asked(json!({ "memory": body }))).await.expect(status);
+    }
 }
 
 #[tokio::test]
