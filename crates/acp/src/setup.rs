@@ -75,6 +75,7 @@ impl Agent {
         let at = self.newest_event().await?;
         let row = self.branch(&source, alias, None, Some(cwd)).await?;
         let id = id_of(row.facts.id);
+        let row = self.with_key(&id, row, session_key.as_ref()).await?;
         let session = self.open(id.clone(), (&row, at), session_key, place).await?;
         let opening = self.opening(&session);
         let response = ForkSessionResponse::new(id.clone())
@@ -108,8 +109,24 @@ impl Agent {
         let place = WorkPlace::of(cwd, servers)?;
         let (row, at) = self.find_with_place(id).await?;
         let session_key = agreed_key(&row, meta)?;
+        let row = self.with_key(id, row, session_key.as_ref()).await?;
         let session = self.open(id.clone(), (&row, at), session_key, place).await?;
         Ok((session, row))
+    }
+}
+
+impl Agent {
+    /// The conversation with the session key that the editor names. It is stored now, as `session/new` does, and not
+    /// with the first prompt.
+    async fn with_key(
+        &self,
+        id: &SessionId,
+        row: ConversationRow,
+        named: Option<&SessionKey>,
+    ) -> Result<ConversationRow, Error> {
+        let Some(named) = named.filter(|named| row.facts.session_key.as_ref() != Some(named)) else { return Ok(row) };
+        let alias = Alias::parse(&row.facts.id.to_string()).map_err(|_| unknown_session(id))?;
+        self.sessions().bring_key(&alias, named.clone()).await.map_err(|error| of_session(id, &error))
     }
 }
 

@@ -32,6 +32,7 @@ use herma_turn::{Replacement, Stop};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::access::KeyTurn;
 use crate::error::{GatewayError, KeyProblem};
 use crate::gateway::{Gateway, Registered};
 use crate::log::TurnLog;
@@ -80,6 +81,8 @@ pub(crate) struct PendingAdmission<'a> {
     pub(crate) turn: TurnId,
     /// True if the id belongs to an earlier turn of the same request ([`Admitted::NeverBegan`]).
     pub(crate) takes_over: bool,
+    /// How it counts for its API key, if the key has a limit.
+    pub(crate) key_turn: Option<&'a KeyTurn>,
     /// The request's entry among the live turns.
     pub(crate) registered: &'a Registered<'a>,
     pub(crate) log: &'a TurnLog,

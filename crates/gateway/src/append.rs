@@ -77,8 +77,16 @@ impl Gateway {
         let (stop, mut stopped) = watch::channel(None::<Stop>);
         let registered = Registered::new(self, turn, LiveTurn { log: Arc::clone(&log), stop });
         let (registered, stop) = (&registered, &mut stopped);
-        let mut pending =
-            PendingAdmission { gateway: self, request, turn, takes_over: false, registered, log: &log, stop };
+        let mut pending = PendingAdmission {
+            gateway: self,
+            request,
+            turn,
+            takes_over: false,
+            key_turn: None,
+            registered,
+            log: &log,
+            stop,
+        };
         match pending.decide().await? {
             Admitted::Joined(earlier) | Admitted::NeverBegan(earlier) => self.added_before(request, earlier).await,
             Admitted::Running(admitted) => self.write(request, *admitted).await,

@@ -97,7 +97,7 @@ impl Gateway {
             ConversationRef::New | ConversationRef::ByHistory | ConversationRef::Stateless => Ok(None),
             ConversationRef::Named { alias, namespace, must_exist } => {
                 match open(alias, *namespace, Extent::View).await? {
-                    None if *must_exist || !alias.may_be_created() => Err(GatewayError::unknown()),
+                    None if *must_exist || !alias.may_be_created_in(*namespace) => Err(GatewayError::unknown()),
                     found => Ok(found),
                 }
             }

@@ -171,13 +171,13 @@ impl Gateway {
         request: TurnRequest,
     ) -> Result<(TurnHandle, impl Future<Output = ()> + Send + use<>), GatewayError> {
         let place = self.place()?;
-        let key_turn = self.key_turns.begin(&request.caller.principal)?;
-        self.take_in(request, Some((place, key_turn)))
+        let key_turn = self.key_turns.begin(&request.caller.principal, request.identity.may_repeat())?;
+        self.take_in(request, Some(place), key_turn)
     }
 
     /// Takes a turn that another turn has delegated. It needs no place of its own, because the other turn waits for it.
     pub(crate) fn submit_child(self: &Arc<Self>, request: TurnRequest) -> Result<TurnHandle, GatewayError> {
-        let (handle, turn) = self.take_in(request, None)?;
+        let (handle, turn) = self.take_in(request, None, None)?;
         tokio::spawn(turn);
         Ok(handle)
     }
@@ -186,7 +186,8 @@ impl Gateway {
     fn take_in(
         self: &Arc<Self>,
         mut request: TurnRequest,
-        place: Option<(OwnedSemaphorePermit, Option<KeyTurn>)>,
+        place: Option<OwnedSemaphorePermit>,
+        mut key_turn: Option<KeyTurn>,
     ) -> Result<(TurnHandle, impl Future<Output = ()> + Send + use<>), GatewayError> {
         if self.settings.resolve_model(request.options.model.as_deref()).name.is_empty() {
             return Err(GatewayError::no_model());
@@ -210,9 +211,9 @@ impl Gateway {
             let log = Arc::clone(&live.log);
             gateway.join_parallel_calls(&mut request).await;
             // On the heap: this future is moved several times before it runs.
-            let driving = Box::pin(gateway.drive(&request, live, stopped, &mut span));
+            let driving = Box::pin(gateway.drive(&request, live, stopped, &mut span, &mut key_turn));
             let driven = std::panic::AssertUnwindSafe(driving).catch_unwind().await;
-            drop(place);
+            drop((place, key_turn));
             spans::turn_ended(&mut span, log.last().as_ref());
             drop(span);
             match driven {
@@ -247,6 +248,7 @@ impl Gateway {
         live: LiveTurn,
         mut stopped: watch::Receiver<Option<Stop>>,
         span: &mut Span,
+        key_turn: &mut Option<KeyTurn>,
     ) -> Driven {
         let log = Arc::clone(&live.log);
         // The turn whose id this request takes over: it was forgotten, or it ended before it began.
@@ -264,7 +266,7 @@ impl Gateway {
             let turn = registered.turn();
             if request.destination.conversation == ConversationRef::Stateless {
                 spans::of_turn(span, turn, None);
-                let mut stateless = Stateless { gateway: self, request, turn, log: &log, stop: &mut stopped };
+                let mut stateless = Stateless { gateway: self, request, turn, key_turn, log: &log, stop: &mut stopped };
                 stateless.run().await;
                 return Driven::ToTheEnd;
             }
@@ -273,6 +275,7 @@ impl Gateway {
                 request,
                 turn,
                 takes_over,
+                key_turn: key_turn.as_ref(),
                 registered: &registered,
                 log: &log,
                 stop: &mut stopped,
@@ -293,12 +296,18 @@ impl Gateway {
                     drop(registered);
                     spans::of_turn(span, turn, None);
                     span.set("herma.turn.joined", || true);
+                    if let Some(key_turn) = key_turn {
+                        key_turn.joined();
+                    }
                     if self.join(request, turn, &log).await == Followed::ToTheEnd {
                         return Driven::ToTheEnd;
                     }
                     // Listeners may know the forgotten turn's id, so this request takes it over. If another request of
                     // this process has done that already, this one joins it under an id of its own.
                     earlier = Some(EarlierTurn { turn, never_began: false });
+                    if let Some(key_turn) = key_turn {
+                        key_turn.asks_again();
+                    }
                 }
                 Ok(Admitted::Running(admitted)) => {
                     let _attempt = (admitted.running.turn != turn).then(|| registered.again(admitted.running.turn));

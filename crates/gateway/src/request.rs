@@ -56,6 +56,11 @@ pub struct RequestIdentity {
 }
 
 impl RequestIdentity {
+    /// Whether the client says that the request may be a repetition.
+    pub(crate) const fn may_repeat(&self) -> bool {
+        self.sdk_attempt > 0 || self.idempotency_key.is_some()
+    }
+
     /// Whether model calls are retried. Not if the client is known to retry itself.
     pub(crate) const fn upstream_retries(&self) -> Retries {
         if self.sdk_attempt > 0 || self.repeats_failures { Retries::None } else { Retries::AsConfigured }
@@ -284,10 +289,25 @@ pub enum ConversationRef {
 }
 
 impl ConversationRef {
+    /// How a request names the current conversation of its session key.
+    pub const CURRENT: &str = "current";
+
+    /// The current conversation of a session key, or its first one. The admission decides which that is, in its own
+    /// transaction.
+    pub fn current(session_key: &SessionKey) -> Self {
+        Self::Named { alias: Alias::of_key(session_key), namespace: Namespace::Current, must_exist: false }
+    }
+
+    /// Whether it is whatever is the current conversation of a session key.
+    pub const fn is_current(&self) -> bool {
+        matches!(self, Self::Named { namespace: Namespace::Current, .. })
+    }
+
     /// The name that the request used, if it used one.
     pub fn name(&self) -> Option<Arc<str>> {
         match self {
             Self::New | Self::ByHistory | Self::Stateless => None,
+            Self::Named { namespace: Namespace::Current, .. } => Some(Arc::from(Self::CURRENT)),
             Self::Named { alias, .. } => Some(alias.shared()),
             Self::After(response) => Some(Arc::from(response.to_string())),
         }

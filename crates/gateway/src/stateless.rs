@@ -20,6 +20,7 @@ use herma_upstream::ModelServer;
 use herma_wire::chat::client_utterance;
 use tokio::sync::watch;
 
+use crate::access::KeyTurn;
 use crate::admission::{check_window, defect, retry_identity};
 use crate::compaction;
 use crate::driver::{Host, drive, stopped};
@@ -42,6 +43,8 @@ pub(crate) struct Stateless<'a> {
     pub(crate) gateway: &'a Gateway,
     pub(crate) request: &'a TurnRequest,
     pub(crate) turn: TurnId,
+    /// How it counts for its API key, if the key has a limit.
+    pub(crate) key_turn: &'a mut Option<KeyTurn>,
     pub(crate) log: &'a Arc<TurnLog>,
     pub(crate) stop: &'a mut watch::Receiver<Option<Stop>>,
 }
@@ -52,10 +55,19 @@ impl<'a> Stateless<'a> {
         let identity = retry_identity(self.request, mint::conversation(), None);
         let end = match self.gateway.stateless.recognise(&identity, &self.request.identity.client, self.turn, self.log)
         {
-            Recognised::Same(earlier) => return earlier.repeat_to(self.log).await,
+            Recognised::Same(earlier) => {
+                if let Some(key_turn) = self.key_turn {
+                    key_turn.joined();
+                }
+                return earlier.repeat_to(self.log).await;
+            }
             Recognised::Mismatch => TurnEvent::Failed(Arc::new(GatewayError::Conflict(Conflict::IdempotencyMismatch))),
             Recognised::New(remembered) => {
-                let end = self.answer().await.unwrap_or_else(|error| TurnEvent::Failed(Arc::new(error)));
+                let answered = match self.key_turn.as_ref().and_then(KeyTurn::refusal) {
+                    Some(refusal) => Err(refusal),
+                    None => self.answer().await,
+                };
+                let end = answered.unwrap_or_else(|error| TurnEvent::Failed(Arc::new(error)));
                 remembered.ended(matches!(end, TurnEvent::Finished(_)));
                 end
             }

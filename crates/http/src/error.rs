@@ -11,10 +11,11 @@ use herma_store::StoreError;
 use herma_wire::BadRequest;
 use herma_wire::error::ErrorBody;
 use herma_wire::sse;
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderName, HeaderValue, StatusCode};
+use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use crate::dialect::{Dialect, FieldLocation};
+use crate::security_headers;
 
 /// Tells the SDKs whether a retry can help, where the status alone would mislead them.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
@@ -362,14 +363,21 @@ impl From<BadRequest> for ApiError {
 }
 
 impl ApiError {
-    /// The whole answer as bytes, for a connection that closes after it.
+    /// The whole answer as bytes, for a connection that closes after it. It has the headers that every answer has.
     pub(crate) fn into_http(self) -> Bytes {
         let (status, json) = (self.status, self.body.to_json());
-        let head = format!(
-            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
-            json.len()
-        );
-        [head.as_bytes(), &json].concat().into()
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(json.len()));
+        security_headers::add(&mut headers);
+        let mut answer = format!("HTTP/1.1 {status}\r\n").into_bytes();
+        for (name, value) in &headers {
+            answer.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
+        }
+        answer.extend(b"\r\n");
+        answer.extend(json);
+        answer.into()
     }
 }
 
@@ -413,5 +421,22 @@ mod tests {
         }
         let too_many = ApiError::from(GatewayError::Conflict(Conflict::TooManyPins { limit: 100 }));
         assert!(too_many.body().message.contains("100"), "a refusal names its limit");
+    }
+
+    #[test]
+    fn an_answer_to_a_malformed_head_has_the_headers_of_every_answer() {
+        let answer = String::from_utf8(ApiError::not_http().into_http().to_vec()).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let length = format!("content-length: {}", body.len());
+        for line in [
+            "HTTP/1.1 400 Bad Request",
+            "content-type: application/json",
+            "connection: close",
+            &length,
+            "cache-control: no-store",
+            "x-content-type-options: nosniff",
+        ] {
+            assert!(head.lines().any(|had| had == line), "{line} in {head}");
+        }
     }
 }

@@ -27,17 +27,15 @@ pub(crate) fn add_session(names: &mut Names, name: &str) -> Result<(), ApiError>
     Ok(())
 }
 
-/// The conversation of a session key that was used last. Without a key it is a name like any other.
-const CURRENT: &str = "current";
-
-/// Adds the names in the body of a request for a response, under the session key of the request.
+/// Adds the names in the body of a request for a response, under the session key of the request. Without a key
+/// `current` is a name like any other.
 pub(crate) fn add_body_names(
     names: &mut Names,
     asked: &ResponsesRequest,
     session_key: Option<&SessionKey>,
 ) -> Result<(), ApiError> {
     match (asked.conversation.as_deref(), session_key) {
-        (Some(CURRENT), Some(key)) => names.add_current(key.clone()),
+        (Some(ConversationRef::CURRENT), Some(key)) => names.add_current(key.clone()),
         (Some(name), _) => names.add(Field::Conversation, alias(name, "conversation")?),
         (None, _) => {}
     }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids;
 use crate::kind::stored_enum;
 use crate::limits::MAX_NAME_BYTES;
+use crate::session_key::SessionKey;
 
 /// Why a text cannot be a session id, a slug or a session key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -30,6 +31,9 @@ stored_enum!(
         Session = "session",
         /// Chat ids that front ends send in headers of their own.
         ChatId = "chat_id",
+        /// The current conversation of the session key that is the name. No name is stored here: the store looks for the
+        /// conversation whenever it is asked. So no client can choose where such a name leads.
+        Current = "current",
     }
 );
 
@@ -47,6 +51,11 @@ impl Alias {
         Ok(Self(Arc::from(text)))
     }
 
+    /// A session key as a name in [`Namespace::Current`]. A key may have any printable characters.
+    pub fn of_key(session_key: &SessionKey) -> Self {
+        Self(Arc::from(session_key.as_str()))
+    }
+
     /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -61,6 +70,12 @@ impl Alias {
     /// begins with `conv_`. Such a name can only lead to something that exists.
     pub fn may_be_created(&self) -> bool {
         !self.0.starts_with("conv_") && !ids::is_own_form(&self.0)
+    }
+
+    /// Whether a request may make a conversation by this name. The current conversation of a key gets no name, so there
+    /// every key may be used.
+    pub fn may_be_created_in(&self, namespace: Namespace) -> bool {
+        namespace == Namespace::Current || self.may_be_created()
     }
 }
 

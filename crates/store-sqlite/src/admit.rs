@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use herma_model::{
-    Fence, InvalidDeclaration, Message, MessageId, NewMessage, Resolution, Seq, SessionKey, SessionKind, StopKind,
-    TenantId, Timestamp, TurnId, TurnName,
+    Fence, InvalidDeclaration, Message, MessageId, NewMessage, Resolution, Seq, SessionKind, StopKind, Timestamp,
+    TurnId, TurnName,
 };
 use herma_store::{
     Admission, AdmitOutcome, Creation, ExpectedRevision, FoundHistory, HistoryScope, Intent, Lease, Receipt, Refusal,
@@ -66,7 +66,7 @@ pub(crate) fn admit(
                 None => Ok(AdmitOutcome::Stale),
             },
             _ if admission.seen != Seen::Nothing => Ok(AdmitOutcome::Stale),
-            Target::Alias { alias, must_exist, .. } if *must_exist || !alias.may_be_created() => {
+            Target::Alias { alias, namespace, must_exist } if *must_exist || !alias.may_be_created_in(*namespace) => {
                 Ok(AdmitOutcome::Refused(Refusal::NotFound))
             }
             // A conversation that does not exist yet has no revision.
@@ -430,7 +430,7 @@ fn start(
     retry::bind(connection, admission, row.key)?;
     if brings_key {
         Arc::make_mut(&mut state.facts).session_key.clone_from(&admission.session_key);
-        store_session_key(connection, admission.scope.tenant, &state)?;
+        conversation::store_session_key(connection, admission.scope.tenant, &state)?;
     }
     if let Some(ticket) = ticket {
         instance.live.remove(ticket.0);
@@ -495,15 +495,4 @@ fn running(
         memory,
         durable: Receipt::durable(),
     })))
-}
-
-/// Gives a conversation its session key. This is a separate statement, so that the index of keys is not written with
-/// every turn. Earlier turns are found under this key from now on.
-fn store_session_key(connection: &Connection, tenant: TenantId, state: &ConversationState) -> StoreResult<()> {
-    let key = state.facts.session_key.as_ref().map(SessionKey::as_str);
-    connection
-        .prepare_cached("UPDATE conversations SET session_key = ?2 WHERE pk = ?1")
-        .and_then(|mut update| update.execute(params![state.key, key]))
-        .translated()?;
-    if state.next_seq > 1 { histories::change_key(connection, tenant, state.key, key) } else { Ok(()) }
 }

@@ -15,6 +15,7 @@ use crate::lineage::{Lineage, Segment};
 use crate::parent::{self, Parent};
 use crate::point::{Point, PointOutcome};
 use crate::rows::ConversationState;
+use crate::snapshot::NewName;
 use crate::tables::{ConversationColumns, SessionColumns, insert, next_session};
 use crate::{conversation, events, histories, listing, rewinds, snapshot};
 
@@ -81,13 +82,10 @@ pub(crate) fn branch(connection: &Connection, new: &NewBranch) -> StoreResult<Br
     let Some((source, _)) = parent::source(connection, &new.scope, &new.source)? else {
         return Ok(BranchOutcome::NotFound);
     };
-    if let Some(alias) = &new.alias {
-        if snapshot::find(connection, new.scope.tenant, alias, Namespace::Session)?.is_some() {
-            return Ok(BranchOutcome::Exists);
-        }
-        if !alias.may_be_created() {
-            return Ok(BranchOutcome::Reserved);
-        }
+    match new.alias.as_ref().map(|alias| snapshot::may_be_given(connection, &new.scope, alias)).transpose()? {
+        Some(NewName::Taken) => return Ok(BranchOutcome::Exists),
+        Some(NewName::Reserved) => return Ok(BranchOutcome::Reserved),
+        Some(NewName::Free) | None => {}
     }
     let point = match new.at {
         BranchPoint::End => Point::end(connection, &source)?,

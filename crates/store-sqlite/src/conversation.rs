@@ -16,7 +16,7 @@ use crate::failure::{StoreResult, Translate};
 use crate::parent::{self, Parent};
 use crate::rows::ConversationState;
 use crate::tables::{ConversationColumns, Names, SessionColumns, alias, insert, next_session};
-use crate::{erase, events, snapshot};
+use crate::{erase, events, histories, snapshot};
 
 /// The place of a conversation's first message.
 const FIRST_SEQ: i64 = 1;
@@ -46,8 +46,12 @@ impl<'a> ConversationDraft<'a> {
             Target::New | Target::Branch { .. } | Target::Anew { .. } => None,
         };
         let (tenant, creation) = (admission.scope.tenant, &admission.creation);
-        let inherited = parent.and_then(|parent| parent.session_key.as_ref());
-        let session_key = inherited.filter(|_| admission.session_key.is_none());
+        let asked = admission.session_key.as_ref();
+        let session_key = match name {
+            // It is the key's from the first moment, and stays so if its first turn is taken back while others wait.
+            Some((_, Namespace::Current)) => asked,
+            _ => parent.and_then(|parent| parent.session_key.as_ref()).filter(|_| asked.is_none()),
+        };
         Self { tenant, creation, name, session_key, title: None, metadata: None, cwd: None, parent, now: admission.now }
     }
 
@@ -55,7 +59,7 @@ impl<'a> ConversationDraft<'a> {
     pub(crate) fn session_id(&self) -> SessionId {
         match self.name {
             Some((alias, Namespace::Session)) => SessionId::from_name(alias.as_str()),
-            Some((_, Namespace::ChatId)) | None => self.creation.session.clone(),
+            Some((_, Namespace::ChatId | Namespace::Current)) | None => self.creation.session.clone(),
         }
     }
 
@@ -152,6 +156,21 @@ pub(crate) fn name(
     let names = Names { connection, tenant, conversation };
     names.of_conversation(own)?;
     names.of_session(id, session)
+}
+
+/// Gives a conversation its session key. This is a separate statement, so that the index of keys is not written with
+/// every turn. Earlier turns are found under this key from now on.
+pub(crate) fn store_session_key(
+    connection: &Connection,
+    tenant: TenantId,
+    state: &ConversationState,
+) -> StoreResult<()> {
+    let key = state.facts.session_key.as_ref().map(SessionKey::as_str);
+    connection
+        .prepare_cached("UPDATE conversations SET session_key = ?2 WHERE pk = ?1")
+        .and_then(|mut update| update.execute(params![state.key, key]))
+        .translated()?;
+    if state.next_seq > 1 { histories::change_key(connection, tenant, state.key, key) } else { Ok(()) }
 }
 
 fn new_facts(draft: &ConversationDraft<'_>, session: SessionId) -> ConversationFacts {

@@ -1,5 +1,7 @@
 //! Conversations without a turn: makes one, changes its description, and ends it.
 
+use std::sync::Arc;
+
 use herma_model::alias::Namespace;
 use herma_model::{Alias, ConversationEvent, EndReason, SessionKind, Timestamp, ToolMode};
 use herma_store::{Change, ConversationRow, CreateOutcome, EndOutcome, NewConversation, Scope};
@@ -10,17 +12,15 @@ use crate::conversation::{self, ConversationDraft};
 use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
 use crate::parent::{self, Declared};
+use crate::snapshot::NewName;
 use crate::{branch, events, listing, queue, snapshot, title};
 
 /// Makes a conversation. Changes nothing if its name is taken or its parent does not exist.
 pub(crate) fn create(connection: &Connection, new: &NewConversation) -> StoreResult<CreateOutcome> {
-    if let Some(alias) = &new.alias {
-        if snapshot::find(connection, new.scope.tenant, alias, Namespace::Session)?.is_some() {
-            return Ok(CreateOutcome::Exists);
-        }
-        if !alias.may_be_created() {
-            return Ok(CreateOutcome::Reserved);
-        }
+    match new.alias.as_ref().map(|alias| snapshot::may_be_given(connection, &new.scope, alias)).transpose()? {
+        Some(NewName::Taken) => return Ok(CreateOutcome::Exists),
+        Some(NewName::Reserved) => return Ok(CreateOutcome::Reserved),
+        Some(NewName::Free) | None => {}
     }
     if let (SessionKind::Branch, Some(source)) = (new.creation.kind, &new.creation.parent) {
         return create_branch(connection, new, source);
@@ -57,7 +57,8 @@ fn create_branch(connection: &Connection, new: &NewConversation, source: &Alias)
     listing::by_key(connection, &new.scope.keys, state.key).map(Box::new).map(CreateOutcome::Made)
 }
 
-/// Changes a conversation's description. Turns do not see it, so the version stays; clients see another revision.
+/// Changes a conversation's description. Turns do not see it, so the version stays; clients see another revision. A
+/// session key is seen by turns.
 pub(crate) fn update(
     connection: &Connection,
     scope: &Scope,
@@ -66,13 +67,19 @@ pub(crate) fn update(
     now: Timestamp,
 ) -> StoreResult<Option<ConversationRow>> {
     let found = snapshot::visible(connection, scope, alias, Namespace::Session)?;
-    let Some((state, _)) = found.filter(|(state, _)| !state.provisional) else { return Ok(None) };
+    let Some((mut state, _)) = found.filter(|(state, _)| !state.provisional) else { return Ok(None) };
     let before = listing::by_key(connection, &scope.keys, state.key)?;
+    let brings_key = change.session_key.is_some() && state.facts.session_key.is_none();
+    if brings_key {
+        Arc::make_mut(&mut state.facts).session_key.clone_from(&change.session_key);
+        conversation::store_session_key(connection, scope.tenant, &state)?;
+    }
     connection
         .prepare_cached(
             "UPDATE conversations SET metadata = coalesce(?2, metadata), updated_at = ?3,
              archived = coalesce(?4, archived), tool_mode = coalesce(?5, tool_mode),
-             chosen_model = iif(?6, ?7, chosen_model), changes = changes + 1 WHERE pk = ?1",
+             chosen_model = iif(?6, ?7, chosen_model), changes = changes + 1, version = version + ?8
+             WHERE pk = ?1",
         )
         .and_then(|mut update| {
             update.execute(params![
@@ -83,6 +90,7 @@ pub(crate) fn update(
                 change.tool_mode.map(ToolMode::as_str),
                 change.model.is_some(),
                 change.model.as_ref().and_then(Option::as_deref),
+                brings_key,
             ])
         })
         .translated()?;

@@ -20,6 +20,7 @@ mod conversation;
 mod copy;
 #[cfg(feature = "counts")]
 pub mod counts;
+mod current;
 mod delegates;
 mod deliveries;
 mod describe;

@@ -17,7 +17,8 @@ use crate::rows::ConversationState;
 /// The most conversations and names that are remembered. A larger number would only keep idle ones.
 const MOST: usize = 1024;
 
-/// A name as a request says it. Names of turns are not in here, because they can lead elsewhere.
+/// A name as a request says it. Names of turns are not in here, nor the current conversation of a key, because they can
+/// lead elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct LookupName {
     tenant: TenantId,
@@ -26,9 +27,10 @@ pub(crate) struct LookupName {
 }
 
 impl LookupName {
-    /// `None` if the name may be a turn's.
+    /// `None` if the name may be a turn's, or means whatever is current.
     pub(crate) fn of(tenant: TenantId, namespace: Namespace, alias: &Alias) -> Option<Self> {
-        TurnName::parse(alias.as_str()).is_none().then(|| Self { tenant, namespace, alias: alias.clone() })
+        let is_fixed = namespace != Namespace::Current && TurnName::parse(alias.as_str()).is_none();
+        is_fixed.then(|| Self { tenant, namespace, alias: alias.clone() })
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::cmp::Reverse;
 
+use herma_model::alias::Namespace;
 use herma_model::limits::{MAX_RETRY_ATTEMPT, RETRY_WINDOW};
 use herma_model::{ConversationId, Timestamp, TurnId, TurnState};
 use herma_store::{Admission, AdmitOutcome, Refusal, RetryIdentity, Target, TurnPolicy};
@@ -343,7 +344,9 @@ fn repeat(
     Ok(match &admission.target {
         _ if earlier.state.is_unanswered() || earlier.is_waiting_attempt => earlier.has_messages.then_some(retry),
         Target::New | Target::Branch { .. } | Target::Anew { .. } => Some(retry),
-        Target::Alias { alias, namespace, .. } if admission.policy == TurnPolicy::Branch => {
+        Target::Alias { alias, namespace, .. }
+            if admission.policy == TurnPolicy::Branch || *namespace == Namespace::Current =>
+        {
             let named = snapshot::find(connection, admission.scope.tenant, alias, *namespace)?;
             let has_left = named.is_none_or(|(state, _)| state.facts.id != earlier.conversation);
             has_left.then_some(retry)

@@ -17,7 +17,7 @@ use crate::lineage::{END, Lineage, Segment};
 use crate::memories::recalls;
 use crate::point::Point;
 use crate::rows::{self, ConversationState, MESSAGE, MESSAGE_WIDTH, SESSION};
-use crate::{admissions, histories, rewinds};
+use crate::{admissions, current, histories, rewinds};
 
 /// Where a name leads: the conversation, and the session if the name is a session's id.
 pub(crate) fn find(
@@ -26,6 +26,10 @@ pub(crate) fn find(
     alias: &Alias,
     namespace: Namespace,
 ) -> StoreResult<Option<(ConversationState, Option<i64>)>> {
+    if namespace == Namespace::Current {
+        let current = current::find(connection, tenant, alias.as_str())?;
+        return current.map(|conversation| Ok((load(connection, conversation)?, None))).transpose();
+    }
     let turn = TurnName::parse(alias.as_str()).filter(|_| namespace == Namespace::Session);
     let found = match turn.map(|name| by_turn(connection, tenant, name)).transpose()?.flatten() {
         Some(conversation) => Some((conversation, None)),
@@ -170,6 +174,28 @@ pub(crate) fn visible(
         scope.check(state.facts.id, state.revision())?;
     }
     Ok(found)
+}
+
+/// Whether a client may give a name to something new.
+pub(crate) enum NewName {
+    /// It leads nowhere yet.
+    Free,
+    /// It leads to a conversation. That may be one that the caller cannot reach: a name is unique in its tenant.
+    Taken,
+    /// Only Herma gives names of this form.
+    Reserved,
+}
+
+/// Whether a client may give this name to something new. The answer for a name of Herma's own form does not say whether
+/// a conversation has it that the caller cannot reach.
+pub(crate) fn may_be_given(connection: &Connection, scope: &Scope, alias: &Alias) -> StoreResult<NewName> {
+    let found = find(connection, scope.tenant, alias, Namespace::Session)?;
+    let is_seen = found.as_ref().is_some_and(|(state, _)| scope.keys.sees(state.facts.session_key.as_ref()));
+    Ok(match found {
+        _ if !alias.may_be_created() && !is_seen => NewName::Reserved,
+        Some(_) => NewName::Taken,
+        None => NewName::Free,
+    })
 }
 
 /// Reads the conversation that a name leads to. The caller holds a read transaction.

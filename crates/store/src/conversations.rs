@@ -115,6 +115,8 @@ pub struct Change {
     pub tool_mode: Option<ToolMode>,
     /// The model that an editor's turns use; `Some(None)` for the default one.
     pub model: Option<Option<String>>,
+    /// The session key, for a conversation that has none. Another one keeps its own.
+    pub session_key: Option<SessionKey>,
 }
 
 /// A generated title, for a conversation that has no title from a client.

@@ -116,6 +116,11 @@ pub trait Store: Send + Sync + 'static {
         extent: Extent,
     ) -> Result<Option<Snapshot>, StoreError>;
 
+    /// The current conversation of a session key: of its user-facing ones that have not ended, the one that was used
+    /// last. Made, spoken to and asked are uses; a change of its title, of its metadata or of the archive is none.
+    /// `None` if there is none. [`Namespace::Current`] leads to the same one.
+    async fn current(&self, scope: &Scope, session_key: &SessionKey) -> Result<Option<ConversationId>, StoreError>;
+
     /// Finds the conversation that a history continues. The first of the ends that any conversation knows counts. Of
     /// several conversations, one that ends there counts, then the newest. Provisional and deleted ones are not found.
     /// Of conversations with the same history, only the newest few are compared.

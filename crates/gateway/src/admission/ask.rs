@@ -8,6 +8,7 @@ use herma_store::{
 };
 use herma_turn::Replacement;
 
+use crate::access::KeyTurn;
 use crate::admission::by_history::RequestHistory;
 use crate::admission::own_turn::OwnTurn;
 use crate::admission::{Admitted, INTERRUPT_GRACE, PendingAdmission, check_window, retry_identity};
@@ -242,7 +243,8 @@ impl<'a> PendingAdmission<'a> {
     /// Decides what to ask the store for. `None` if the history has to be read from the store first.
     ///
     /// A request that is invalid as a new turn may repeat a request that was valid when it first came. It may also be
-    /// invalid only because a process died in the middle of a turn that is not ended yet. So the store is asked.
+    /// invalid only because a process died in the middle of a turn that is not ended yet. So the store is asked. The
+    /// same holds for a request that may have no turn, because its API key has as many as it may.
     fn choose_intent<'e>(
         &self,
         input: Result<Input<'e>, GatewayError>,
@@ -251,7 +253,10 @@ impl<'a> PendingAdmission<'a> {
         waiting: &Waiting<'_>,
     ) -> Result<Option<AlignedRequest<'e>>, GatewayError> {
         let before = reading.history.before.as_ref();
-        let checked = input.and_then(|input| check_window(self.gateway, self.request, before, &input).map(|()| input));
+        let checked = match self.key_turn.and_then(KeyTurn::refusal) {
+            Some(refusal) => Err(refusal),
+            None => input.and_then(|input| check_window(self.gateway, self.request, before, &input).map(|()| input)),
+        };
         match checked {
             Ok(input) => Ok(Some(AlignedRequest { input, intent: Intent::Lease, flaw: None })),
             // A cached history may be old. A request is refused only by what the store says.

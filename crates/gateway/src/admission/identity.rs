@@ -1,5 +1,7 @@
 //! How a request is recognised if it comes again.
 
+use std::sync::Arc;
+
 use herma_model::{ConversationId, Digest};
 use herma_store::admission::Idempotency;
 use herma_store::{RetryIdentity, Snapshot};
@@ -17,13 +19,18 @@ pub(crate) fn retry_identity(
     let identity = &request.identity;
     let tenant = request.caller.principal.tenant.0.to_le_bytes();
     let key = request.caller.principal.key.map(|key| key.uuid().into_bytes()).unwrap_or_default();
-    let name = request.destination.conversation.name();
-    let alias = name.as_deref().unwrap_or("");
     let session_key = request.caller.session_key.as_ref().map_or("", |key| key.as_str());
+    let place = &request.destination.conversation;
+    let name = match place.is_current() {
+        // No alias has a line break. Equal requests under two session keys are two requests.
+        true => Some(Arc::from(format!("current\n{session_key}"))),
+        false => place.name(),
+    };
+    let alias = name.as_deref().unwrap_or("");
     let user = identity.user.as_deref().unwrap_or("");
     let route = identity.route.as_bytes();
     // Equal requests of two chats are two requests.
-    let is_unnamed = request.destination.conversation == ConversationRef::ByHistory;
+    let is_unnamed = *place == ConversationRef::ByHistory;
     let chat = request.destination.chat.filter(|_| is_unnamed).map(|chat| chat.0.0);
     let who = [&tenant[..], &key, session_key.as_bytes(), user.as_bytes()];
     let what = [route, alias.as_bytes(), &chat.unwrap_or_default(), &identity.body];
@@ -33,12 +40,19 @@ pub(crate) fn retry_identity(
     let scope_of = |name: &[u8], wanted: &str| Digest::of_fields([&tenant[..], &key, route, name, wanted.as_bytes()]).0;
     let idempotency = identity.idempotency_key.as_ref().map(|wanted| Idempotency {
         scopes: [scope_of(named, wanted), scope_of(conversation.to_string().as_bytes(), wanted)],
-        body: identity.body,
+        body: body_under(&identity.body, session_key),
     });
     let unseen = identity.sdk_attempt > 0 && shows_unseen_answer(request, before);
-    let is_named =
-        matches!(request.destination.conversation, ConversationRef::Named { .. } | ConversationRef::After(_));
+    // Another conversation may be the current one when the request comes again.
+    let is_named = !place.is_current() && matches!(place, ConversationRef::Named { .. } | ConversationRef::After(_));
     RetryIdentity { fingerprint, sdk_attempt: identity.sdk_attempt, is_named, unseen, idempotency }
+}
+
+/// The digest that an `Idempotency-Key` is bound to. The answer under one session key is not the answer under another:
+/// memory and conversation differ, and the other key may not be the caller's. Without a session key the digest is that
+/// of the body.
+fn body_under(body: &[u8; 16], session_key: &str) -> [u8; 16] {
+    if session_key.is_empty() { *body } else { Digest::of_fields([&body[..], session_key.as_bytes()]).0 }
 }
 
 /// True if a retry's own history shows that its client has not seen the answer. A request that names no conversation

@@ -34,6 +34,10 @@ impl<'a> PendingAdmission<'a> {
             }
             AdmitOutcome::Queued { ticket, facts, running, since, attempt_of } => {
                 self.note_queued(&context, attempt_of, progress, waiting);
+                // It keeps its place, although another conversation may become the current one meanwhile.
+                if progress.conversation.is_current() {
+                    progress.conversation = by_id(facts.id)?;
+                }
                 let turn = attempt_of.unwrap_or(self.turn);
                 let view = SessionView {
                     facts,

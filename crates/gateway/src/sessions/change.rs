@@ -1,10 +1,10 @@
 //! Changes a conversation: its title and metadata, ended or open.
 
-use herma_model::{Alias, EndReason};
+use herma_model::{Alias, EndReason, SessionKey};
 use herma_store::{Change, ConversationRow, EndOutcome};
 
 use super::Sessions;
-use crate::error::GatewayError;
+use crate::error::{GatewayError, KeyProblem};
 use crate::mint;
 
 impl Sessions<'_> {
@@ -12,6 +12,19 @@ impl Sessions<'_> {
     pub async fn change(&self, alias: &Alias, change: Change) -> Result<ConversationRow, GatewayError> {
         let changed = self.store.update(&self.scope, alias, change, mint::now()).await?;
         changed.ok_or(GatewayError::unknown())
+    }
+
+    /// Stores the session key of a conversation, as its first use does. Fails if the conversation has another one.
+    /// Durable when it returns.
+    pub async fn bring_key(&self, alias: &Alias, session_key: SessionKey) -> Result<ConversationRow, GatewayError> {
+        if !self.scope.keys.allows(&session_key) {
+            return Err(GatewayError::SessionKey(KeyProblem::NotAllowed));
+        }
+        let row = self.change(alias, Change { session_key: Some(session_key.clone()), ..Change::default() }).await?;
+        match row.facts.session_key == Some(session_key) {
+            true => Ok(row),
+            false => Err(GatewayError::SessionKey(KeyProblem::Conflict)),
+        }
     }
 
     /// Ends a conversation: it takes no turns until it is opened again. One that was ended before stays as it is.

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use herma_model::alias::Namespace;
-use herma_model::limits::MAX_PAGE;
-use herma_model::{Alias, ChatId, ConversationId, Digest, ResponseId, SessionKey, SessionKind};
-use herma_store::{Archived, HistoryScope, ListFilter, Pin, Resembling};
+use herma_model::{Alias, ChatId, ConversationId, ResponseId, SessionKey, SessionKind};
+use herma_store::{HistoryScope, Pin, Resembling};
 
 use super::Sessions;
 use crate::admission::own_alias;
@@ -78,11 +77,12 @@ impl Sessions<'_> {
             names.add(Field::PreviousResponse, alias);
         }
         if let Some(session_key) = names.current.take() {
-            let alias = match self.current(&session_key).await? {
-                Some(conversation) => own_alias(&conversation.to_string())?,
-                None => first_name(&session_key)?,
-            };
-            names.add(Field::Conversation, alias);
+            if names.is_empty() {
+                return Ok(ConversationRef::current(&session_key));
+            }
+            let current = self.current(&session_key).await?;
+            let current = current.ok_or(GatewayError::Invalid(InvalidRequest::NamesDisagree(Field::Conversation)))?;
+            names.add(Field::Conversation, own_alias(&current.to_string())?);
         }
         if names.names.len() + usize::from(names.previous.is_some()) > 1 {
             self.check_agreement(&names).await?;
@@ -99,23 +99,7 @@ impl Sessions<'_> {
 
     /// The conversation of a session key that a person used last and that has not ended. Cancel-safe.
     pub async fn current(&self, session_key: &SessionKey) -> Result<Option<ConversationId>, GatewayError> {
-        let mut filter = ListFilter {
-            session_key: Some(session_key.clone()),
-            user_facing: Some(true),
-            archived: Archived::Any,
-            limit: MAX_PAGE,
-            ..ListFilter::default()
-        };
-        loop {
-            let page = self.store.conversations(&self.scope, filter.clone()).await?;
-            if let Some(current) = page.rows.iter().find(|row| row.ended.is_none()) {
-                return Ok(Some(current.facts.id));
-            }
-            filter.after = page.next;
-            if filter.after.is_none() {
-                return Ok(None);
-            }
-        }
+        Ok(self.store.current(&self.scope, session_key).await?)
     }
 
     /// Where a request of this kind goes. A helper's request does not change the conversation that it names, or that
@@ -135,7 +119,13 @@ impl Sessions<'_> {
             let parent = self.chat_of_helper(chat, session_key).await?;
             return Ok(Destination { kind, parent, ..Destination::from(ConversationRef::New) });
         }
-        let mut parent = place.name().and_then(|name| Alias::parse(&name).ok());
+        let mut parent = match (place.is_current(), session_key) {
+            (true, Some(session_key)) => {
+                let current = self.current(session_key).await?;
+                current.map(|current| own_alias(&current.to_string())).transpose()?
+            }
+            _ => place.name().and_then(|name| Alias::parse(&name).ok()),
+        };
         if let Some(name) = &parent
             && self.store.conversation(&self.scope, name, Pin::Head).await?.is_none()
         {
@@ -195,15 +185,6 @@ impl Sessions<'_> {
         }
         Ok(())
     }
-}
-
-/// The name of the first conversation of a session key that names none. Simultaneous first uses make one conversation,
-/// because a name leads to one.
-fn first_name(session_key: &SessionKey) -> Result<Alias, GatewayError> {
-    let readable = Alias::parse(&format!("current:{session_key}")).ok();
-    let Digest(digest) = Digest::of_fields([session_key.as_str().as_bytes()]);
-    let digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    readable.map_or_else(|| own_alias(&format!("current:{digits}")), Ok)
 }
 
 /// Where a name leads. Two different unknown names would make two conversations, so they disagree.

@@ -153,6 +153,28 @@ fn a_mode_is_stored_and_a_session_key_cannot_change() {
 }
 
 #[test]
+fn load_resume_and_fork_store_the_session_key_before_any_prompt() {
+    let mut agent = Agent::ready(&[]);
+    let cwd = agent.cwd().to_owned();
+    let (loaded, resumed, forked) = (agent.new_session(), agent.new_session(), agent.new_session());
+    agent.prompt(&forked, "hello");
+    let asked = |id: &str, key: &str| {
+        let meta = json!({ "hermes": { "sessionKey": key } });
+        json!({ "sessionId": id, "cwd": cwd, "mcpServers": [], "_meta": meta })
+    };
+    agent.call("session/load", asked(&loaded, "agent:ada"));
+    agent.call("session/resume", asked(&resumed, "agent:ada"));
+    let fork = agent.call("session/fork", asked(&forked, "agent:ada"))["sessionId"].as_str().unwrap().to_owned();
+    let mut later = agent.another();
+    for id in [&loaded, &resumed, &fork] {
+        let refused = later.answer("session/load", asked(id, "agent:bob"));
+        assert_eq!(refused["error"]["data"]["code"], "session_key_conflict", "{refused}");
+        later.call("session/load", asked(id, "agent:ada"));
+    }
+    later.call("session/load", asked(&forked, "agent:bob"));
+}
+
+#[test]
 fn commands_answer_without_the_model_and_are_not_stored() {
     let mut agent = Agent::ready(&[]);
     let id = agent.new_session();

@@ -98,6 +98,36 @@ async fn a_key_runs_no_more_turns_at_once_than_its_limit() {
 }
 
 #[tokio::test]
+async fn a_repeated_request_needs_no_turn_beyond_the_limit() {
+    let gateway = TestGateway::start().await;
+    let client = limited(&gateway, KeyLimits { max_turns: Some(1), ..KeyLimits::default() }).await;
+    let hello = chat(&[user("hello")]);
+    let done = client.clone().header(SESSION_ID, "done").header("idempotency-key", "done");
+    let answered = done.post_json(CHAT, &hello).await.expect(200)["id"].clone();
+    let gate = Gate::new();
+    gateway.upstream.push(Reply::text("slowly").held(&gate));
+    let run = json!({ "input": "hello", "session_id": "one" });
+    let once = client.clone().header("idempotency-key", "one");
+    let running = once.post_json("/v1/runs", &run).await.expect(202)["run_id"].clone();
+    gateway.upstream.until_requests(2).await;
+    let retry = client.clone().header("x-stainless-retry-count", "1");
+    for _ in 0..3 {
+        assert_eq!(done.post_json(CHAT, &hello).await.expect(200)["id"], answered, "a stored outcome");
+        assert_eq!(once.post_json("/v1/runs", &run).await.expect(202)["run_id"], running, "a running turn");
+    }
+    assert_eq!(retry.post_json("/v1/runs", &run).await.expect(202)["run_id"], running, "an SDK's retry");
+    for new in ["idempotency-key", "x-stainless-retry-count"] {
+        let client = client.clone().header(SESSION_ID, "two").header(new, "1");
+        assert_eq!(client.post_json(CHAT, &hello).await.expect(429)["error"]["code"], "rate_limit_exceeded");
+    }
+    let stateless = json!({ "input": "hello", "store": false });
+    once.post_json("/v1/responses", &stateless).await.expect(429);
+    gate.open();
+    assert_eq!(gateway.upstream.requests().len(), 2, "no repeated request reached the model server");
+    assert_eq!(gateway.client().get("/api/sessions").await.expect(200)["data"].as_array().unwrap().len(), 2);
+}
+
+#[tokio::test]
 async fn wrong_keys_wait_longer_and_longer_while_a_valid_key_does_not() {
     let gateway = TestGateway::start().await;
     let guesser = Client::new(gateway.herma.base_url()).key("hk-wrong");

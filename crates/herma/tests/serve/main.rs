@@ -7,6 +7,7 @@ mod client_tools;
 mod compactions;
 mod contexts;
 mod conversations;
+mod current;
 mod erasure;
 mod events;
 mod fact_reader;

@@ -239,6 +239,10 @@ async fn a_run_says_what_memory_did() {
     assert_eq!(run(json!({ "input": "What is my dog called?" })).await, json!({ "status": "off" }));
     let wrong = gateway.client().post_json("/v1/runs", &asked(json!({ "memory": "off" }))).await;
     assert_eq!(error(&wrong, 400)["param"], "memory");
+    for (header, body, status) in [("off", true, 400), ("on", false, 400), ("off", false, 202), ("on", true, 202)] {
+        let client = gateway.client().header(MEMORY, header);
+        client.post_json("/v1/runs", &asked(json!({ "memory": body }))).await.expect(status);
+    }
 }
 
 #[tokio::test]
@@ -304,25 +308,4 @@ async fn a_summary_leaves_facts_behind_under_a_key_alone() {
     let texts: Vec<_> = rows.iter().map(|row| (row["text"].as_str(), row["source"].as_str())).collect();
     let summary = Some("summary");
     assert_eq!(texts, [(Some("Ann lives in Oslo."), summary), (Some("Ann is allergic to nuts."), summary)]);
-}
-
-#[tokio::test]
-async fn the_current_conversation_of_a_key_is_the_one_used_last() {
-    let gateway = TestGateway::start().await;
-    let current = async |key: Option<&str>, text: &str| {
-        let client = key.map_or_else(|| gateway.client(), |key| gateway.client().header(SESSION_KEY, key));
-        let body = json!({ "model": "scripted", "input": text, "conversation": "current" });
-        client.post_json("/v1/responses", &body).await.expect(200)["session"]["conversation_id"].clone()
-    };
-    let of_key = async |key: &str| gateway.client().get(&format!("/api/session-keys/{key}")).await.expect(200);
-    assert_eq!(of_key("ann").await.get("current"), None);
-    let (one, two) = tokio::join!(current(Some("ann"), "hello"), current(Some("ann"), "hello there"));
-    assert_eq!(one, two, "simultaneous first uses make one conversation");
-    assert_eq!(of_key("ann").await["current"], one);
-    assert_ne!(current(Some("bob"), "hello").await, one);
-    let new = gateway.client().post_json("/api/session-keys/ann/new", &json!({})).await.expect(201);
-    assert_eq!(current(Some("ann"), "and now?").await, new["conversation_id"]);
-    let slug = current(None, "hello").await;
-    assert!(slug != one && slug != new["conversation_id"], "without a key it is a name like any other");
-    assert_eq!(current(None, "again").await, slug);
 }

@@ -127,3 +127,27 @@ async fn a_key_that_is_no_key_is_refused_by_every_door() {
     assert_eq!(refused.expect(400)["error"]["param"], "X-Hermes-Session-Key");
     assert!(gateway.sessions().await.is_empty(), "no refused request leaves anything");
 }
+
+#[tokio::test]
+async fn an_idempotency_key_does_not_lead_to_the_answer_of_another_session_key() {
+    let gateway = TestGateway::start().await;
+    let once = |key: &str| gateway.client().header("idempotency-key", "once").header(SESSION_KEY, key);
+    let hello = chat(&[user("hello")]);
+    let run = json!({"input": "hello"});
+    for named in [None, Some("trip")] {
+        let of = |key: &str| named.map_or_else(|| once(key), |name| once(key).header(SESSION_ID, name));
+        let first = of("bob").post_json(CHAT, &hello).await.expect(200)["id"].clone();
+        let refused = of("ann").post_json(CHAT, &hello).await;
+        assert_eq!(refused.expect(422)["error"]["code"], "idempotency_mismatch");
+        assert_eq!(refused.header(SESSION_KEY), None);
+        assert_eq!(of("bob").post_json(CHAT, &hello).await.expect(200)["id"], first);
+    }
+    once("bob").post_json("/v1/runs", &run).await.expect(202);
+    once("ann").post_json("/v1/runs", &run).await.expect(422);
+    // The same key in the body is the same key.
+    let keyed = gateway.client().header("idempotency-key", "body");
+    for key in ["bob", "ann"] {
+        let run = json!({"input": "hello", "session_key": key});
+        keyed.post_json("/v1/runs", &run).await.expect(if key == "bob" { 202 } else { 422 });
+    }
+}

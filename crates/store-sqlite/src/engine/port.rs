@@ -35,9 +35,9 @@ use crate::search::batch::{self, BatchLimit};
 use crate::search::common::Vocabulary;
 use crate::writer::{Answer, Callback, JobOutcome, WhenUnavailable};
 use crate::{
-    admissions, admit, approvals, branch, commit, compact, copy, delegates, describe, events, expiry, family, grants,
-    histories, import, keys, ledger, list, listing, maintenance, memories, outbox, park, pins, queue, retract, retry,
-    rewind, rewrite, search, snapshot, stop, takeover, title, transcript, turns, undo, usage,
+    admissions, admit, approvals, branch, commit, compact, copy, current, delegates, describe, events, expiry, family,
+    grants, histories, import, keys, ledger, list, listing, maintenance, memories, outbox, park, pins, queue, retract,
+    retry, rewind, rewrite, search, snapshot, stop, takeover, title, transcript, turns, undo, usage,
 };
 
 #[async_trait]
@@ -98,6 +98,11 @@ impl Store for SqliteStore {
                 self.readers.read(open).await
             }
         }
+    }
+
+    async fn current(&self, scope: &Scope, session_key: &SessionKey) -> Result<Option<ConversationId>, StoreError> {
+        let (scope, session_key) = (scope.clone(), session_key.clone());
+        self.readers.read(move |connection| current::of_key(connection, &scope, &session_key)).await
     }
 
     async fn find_history(

@@ -122,6 +122,35 @@ pub async fn a_name_of_our_own_form_is_not_made<S: Store>(world: &World<S>) {
     world.make(&world.one, Some("run_daily")).await;
 }
 
+pub async fn a_name_of_our_own_form_does_not_tell_whether_another_caller_has_it<S: Store>(world: &World<S>) {
+    let key = |text| SessionKey::parse(text).ok();
+    let hidden = NewConversation { session_key: key("mine"), ..world.new_conversation(Some("trip")) };
+    world.one.create(hidden).await.unwrap();
+    let row = world.row("trip").await.unwrap();
+    let blind = Scope { keys: KeyScope::parse(Some("other")), ..world.scope.clone() };
+    for (scope, is_seen) in [(&world.scope, true), (&blind, false)] {
+        let asked = NewConversation { scope: scope.clone(), ..world.new_conversation(Some(&row.facts.id.to_string())) };
+        let outcome = world.one.create(asked).await.unwrap();
+        match is_seen {
+            true => assert!(matches!(outcome, CreateOutcome::Exists), "{outcome:?}"),
+            false => assert!(matches!(outcome, CreateOutcome::Reserved), "{outcome:?}"),
+        }
+    }
+}
+
+pub async fn a_conversation_without_a_session_key_is_given_one_and_keeps_it<S: Store>(world: &World<S>) {
+    let key = |text| SessionKey::parse(text).ok();
+    world.talk(&world.one, "trip", "hello", "hi").await;
+    let version = world.read("trip").await.unwrap().version;
+    for asked in ["mine", "another"] {
+        let change = Change { session_key: key(asked), ..Change::default() };
+        let row = world.describe("trip", change).await;
+        assert_eq!(row.facts.session_key, key("mine"));
+    }
+    let now = world.read("trip").await.unwrap();
+    assert_eq!((now.facts.session_key.clone(), now.version > version), (key("mine"), true));
+}
+
 pub async fn of_simultaneous_makers_one_makes_it<S: Store>(world: &World<S>) {
     let mut makers = tokio::task::JoinSet::new();
     for number in 0..16 {

@@ -25,6 +25,7 @@ pub mod branching_idle;
 pub mod committing;
 pub mod compacting;
 pub mod creating;
+pub mod current;
 pub mod declaring;
 pub mod delegating;
 pub mod deleting;

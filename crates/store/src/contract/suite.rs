@@ -262,6 +262,14 @@ macro_rules! contract_suite {
                 streamed_output_is_hidden_from_other_tenants
                 a_closed_store_ends_its_subscriptions
             }
+            current {
+                the_first_conversation_of_a_key_has_no_name_that_a_client_can_take
+                simultaneous_first_uses_of_a_key_make_one_conversation
+                the_current_conversation_is_the_one_that_was_used_last
+                an_ended_conversation_is_not_the_current_one
+                what_no_person_uses_is_not_current
+                a_key_that_may_not_be_used_has_no_current_conversation
+            }
             session_keys {
                 a_session_key_is_kept_from_its_first_use
                 another_session_key_is_a_conflict_and_leaves_nothing
@@ -404,6 +412,8 @@ macro_rules! contract_suite {
                 a_made_conversation_stays_when_its_first_turn_is_taken_back
                 a_name_that_leads_anywhere_is_not_made_again
                 a_name_of_our_own_form_is_not_made
+                a_name_of_our_own_form_does_not_tell_whether_another_caller_has_it
+                a_conversation_without_a_session_key_is_given_one_and_keeps_it
                 of_simultaneous_makers_one_makes_it
                 a_made_conversation_has_its_session_key
                 metadata_changes_and_the_history_stays

@@ -50,11 +50,7 @@ pub(crate) async fn create(
     if let Some(kind) = asked.kind {
         turn.destination.kind = kind;
     }
-    match asked.memory {
-        Some(true) => turn.options.memory = MemoryUse::On,
-        Some(false) => turn.options.memory = MemoryUse::Off,
-        None => {}
-    }
+    turn.options.memory = memory_use(turn.options.memory, asked.memory)?;
     fill(&app, &mut turn, asked.request);
     turn.options.approvals = AskWhere::ByTurn;
     turn.options.streaming = true;
@@ -68,6 +64,21 @@ pub(crate) async fn create(
         answer::tracked_json(&app, principal.tenant, turn, session.as_ref(), stored_object(&record, &stored));
     *response.status_mut() = StatusCode::ACCEPTED;
     Ok(response)
+}
+
+/// How a run uses memory, by the header and the body. They must not contradict each other.
+fn memory_use(header: MemoryUse, body: Option<bool>) -> Result<MemoryUse, ApiError> {
+    let asked = match body {
+        Some(true) => MemoryUse::On,
+        Some(false) => MemoryUse::Off,
+        None => return Ok(header),
+    };
+    match header {
+        MemoryUse::Off | MemoryUse::On if header != asked => {
+            Err(ApiError::invalid("memory contradicts the header X-Hermes-Memory", "memory"))
+        }
+        MemoryUse::Off | MemoryUse::On | MemoryUse::AsUsual => Ok(asked),
+    }
 }
 
 fn check_request(app: &Shared, asked: &RunRequest) -> Result<(), ApiError> {
