@@ -112,7 +112,7 @@ impl Gateway {
             cost: None,
             history,
             title: None,
-            recall: unrecorded(request, &running.facts).map(Arc::new),
+            recall: unrecorded(request).map(Arc::new),
             now: mint::now(),
         };
         let committed = match self.store.commit(commit).await {

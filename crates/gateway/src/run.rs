@@ -28,6 +28,7 @@ use crate::error::GatewayError;
 use crate::gateway::Gateway;
 use crate::journal::{Journal, record_of_answered, record_of_unanswered};
 use crate::log::{Finished, SessionView, TurnEvent, TurnLog};
+use crate::memory::unrecorded;
 use crate::mint;
 use crate::parked::ResumedWith;
 use crate::replay::replay;
@@ -100,7 +101,9 @@ impl Run<'_> {
         let tools = gateway.offer(self.request, &turn.session.facts).await;
         let rules = tools.rules(self.request);
         self.note_replacement(turn).await?;
-        if let Some(key) = turn.session.facts.session_key.clone() {
+        if let Some(off) = unrecorded(self.request) {
+            turn.recall.get_or_insert_with(|| Arc::new(off));
+        } else if let Some(key) = turn.session.facts.session_key.clone() {
             // On the heap, so that turns without a session key do not carry its state.
             Box::pin(gateway.recall_into(self.request, turn, key)).await;
         }

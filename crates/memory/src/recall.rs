@@ -48,6 +48,7 @@ pub async fn recall(
         conversations,
         memories: used.iter().filter_map(|one| one.memory).collect(),
         derived: used.iter().any(Recollection::is_derived),
+        as_of: request.as_of.map_or(0, |seen| seen.changes),
     }
 }
 

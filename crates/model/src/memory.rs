@@ -73,11 +73,22 @@ pub struct Recall {
     pub memories: Vec<MemoryId>,
     /// Whether the block has what an outside provider concluded, without saying from which conversations.
     pub derived: bool,
+    /// How many changes of any key's memory there had been when the turn began. What the block quotes has changed since
+    /// if its own number is higher. 0 if it is not known.
+    pub as_of: i64,
 }
 
 impl Recall {
     /// A recall without a block.
     pub const fn without_block(status: RecallStatus, recorded: bool) -> Self {
-        Self { status, recorded, block: None, conversations: Vec::new(), memories: Vec::new(), derived: false }
+        Self {
+            status,
+            recorded,
+            block: None,
+            conversations: Vec::new(),
+            memories: Vec::new(),
+            derived: false,
+            as_of: 0,
+        }
     }
 }

@@ -66,8 +66,10 @@ pub(crate) fn compact(
     {
         connection.execute("UPDATE turns SET rotated = 1, session_pk = ?2 WHERE pk = ?1", [turn, head]).translated()?;
     }
-    for fact in &compaction.facts {
-        memories::add(connection, fact)?;
+    if !compaction.facts.is_empty() && memories::recorded::all_of(connection, &lineage, compaction.through)? {
+        for fact in &compaction.facts {
+            memories::add(connection, fact)?;
+        }
     }
     let done = compacted(connection, state.key, key)?;
     if head != state.head {

@@ -247,11 +247,14 @@ fn forget_turns(connection: &Connection, conversation: i64, through: i64) -> Sto
             "UPDATE turns SET kept = 0, echo = NULL, joinable = 0, history = NULL, history_key = NULL WHERE pk = ?1",
         )
         .translated()?;
-    let mut forget_recall = connection.prepare_cached("DELETE FROM recalls WHERE turn_pk = ?1").translated()?;
+    // A trigger deletes the row of a deleted turn. That of an inherited one still says whether the turn is recorded.
+    let mut forget_block = connection
+        .prepare_cached("UPDATE recalls SET block = NULL, sources = NULL WHERE turn_pk = ?1 AND block IS NOT NULL")
+        .translated()?;
     let mut removed = 0;
     for (turn, is_later) in turns {
         queue::forget_idempotency(connection, turn)?;
-        forget_recall.execute([turn]).translated()?;
+        forget_block.execute([turn]).translated()?;
         if is_later { remove.execute([turn]) } else { keep.execute([turn]) }.translated()?;
         removed += u64::from(is_later);
     }

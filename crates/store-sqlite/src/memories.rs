@@ -1,10 +1,12 @@
 //! Facts in long-term memory. Each fact has a row, and its [`words`] have rows. Both change together.
 //!
-//! [`recalls`] are the blocks that turns were shown, [`versions`] say whether a recall may answer from memory, and
-//! [`readings`] are finished conversations that a model is to read for facts.
+//! [`recalls`] are the blocks that turns were shown, [`recorded`] says which turns may be remembered, [`versions`] say
+//! whether a recall may answer from memory, and [`readings`] are finished conversations that a model is to read for
+//! facts.
 
 pub(crate) mod readings;
 pub(crate) mod recalls;
+pub(crate) mod recorded;
 pub(crate) mod versions;
 pub(crate) mod words;
 
@@ -157,7 +159,10 @@ pub(crate) fn change(
     let words = WordScope::of(scope.tenant, &memory.session_key);
     words::remove(connection, words, key, &memory.text)?;
     connection
-        .prepare_cached("UPDATE memories SET text = ?2, updated_at = ?3 WHERE pk = ?1")
+        .prepare_cached(
+            "UPDATE memories SET text = ?2, updated_at = ?3, changed = (SELECT changes + 1 FROM memory_state)
+             WHERE pk = ?1",
+        )
         .and_then(|mut update| update.execute(params![key, text, now.0]))
         .translated()?;
     words::add(connection, words, key, text)?;

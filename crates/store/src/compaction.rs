@@ -65,7 +65,8 @@ pub struct NewCompaction {
     pub usage: Usage,
     /// How long it took, in milliseconds.
     pub duration_ms: u64,
-    /// Facts about the conversation's session key that the summary lists.
+    /// Facts about the conversation's session key that the summary lists. They are stored only if all that the
+    /// compaction covers may be remembered ([`Store::all_recorded`](crate::Store::all_recorded)).
     pub facts: Vec<NewMemory>,
     /// The clock.
     pub now: Timestamp,

@@ -57,6 +57,9 @@ pub struct MemoryVersion {
     pub version: i64,
     /// Grows when something was indexed that was said under any key.
     pub indexed: i64,
+    /// Grows when the version of any key changes, and is the newest of these versions. So what has a higher version has
+    /// changed later.
+    pub changes: i64,
 }
 
 /// What a turn wants to remember.

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use herma_model::alias::Namespace;
 use herma_model::{
     Alias, ApiKeyId, ApprovalChoice, ChildAnswer, Compaction, CompactionId, ConversationId, Cost, EndReason, ErasureId,
-    Memory, MemoryId, Message, MessageId, Principal, SessionKey, StopKind, TenantId, Timestamp, TurnFailure, TurnId,
-    Usage,
+    Memory, MemoryId, Message, MessageId, Principal, Recall, Seq, SessionKey, StopKind, TenantId, Timestamp,
+    TurnFailure, TurnId, Usage,
 };
 use tokio::sync::watch;
 
@@ -426,6 +426,16 @@ pub trait Store: Send + Sync + 'static {
     /// Finds what is remembered about a session key. Messages are found when they are indexed, which is soon after the
     /// turn's end. Never reads all messages or all facts.
     async fn remember(&self, query: MemoryQuery) -> Result<Remembered, StoreError>;
+
+    /// Whether a block of recalled text may be shown in a turn: all that it quotes is still there under the session key
+    /// of the turn's conversation, and was not changed since. [`Store::append`] and [`Store::commit`] store no other
+    /// block: they leave it out, and write the rest.
+    async fn still_quotable(&self, lease: Lease, recall: &Recall) -> Result<bool, StoreError>;
+
+    /// Whether all that was said in a conversation up to a place may be remembered. `false` if a part of it, inherited
+    /// parts included, is of a turn without memory, of a helper that did not ask for it, or of a turn that did not say
+    /// so before its process died. [`Store::compact`] adds facts only if this holds for what it covers.
+    async fn all_recorded(&self, tenant: TenantId, id: ConversationId, through: Seq) -> Result<bool, StoreError>;
 
     /// From now on the commits of this process hand over what was said to the outbox, if the turn is recorded.
     fn use_outbox(&self);

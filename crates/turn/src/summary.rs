@@ -69,11 +69,28 @@ const MOST_FACTS: usize = 20;
 
 /// The facts that a summary lists: the lines `- …` below a line `Facts:`.
 pub fn facts(summary: &str) -> Vec<String> {
-    let is_heading = |line: &str| line.trim_matches(['*', '#', ' ']).eq_ignore_ascii_case("facts:");
-    let mut lines = summary.lines().map(str::trim).skip_while(|line| !is_heading(line)).skip(1);
-    let fact = |line: &str| line.strip_prefix("- ").or(line.strip_prefix("* ")).map(|text| text.trim().to_owned());
-    let listed = lines.by_ref().filter(|line| !line.is_empty()).map_while(fact);
-    listed.filter(|text| !text.is_empty() && text.chars().count() <= MAX_MEMORY).take(MOST_FACTS).collect()
+    let lines = summary.lines().skip_while(|line| !is_facts_heading(line)).skip(1);
+    let listed = lines.filter(|line| !line.trim().is_empty()).map_while(listed_fact);
+    let is_fact = |text: &&str| !text.is_empty() && text.chars().count() <= MAX_MEMORY;
+    listed.filter(is_fact).take(MOST_FACTS).map(str::to_owned).collect()
+}
+
+/// A summary without the facts that it lists. They are remembered on their own. In the summary they would outlive being
+/// corrected or forgotten, because the next summary is made from this one.
+pub fn without_facts(summary: &str) -> String {
+    let mut lines = summary.lines();
+    let mut kept: Vec<&str> = lines.by_ref().take_while(|line| !is_facts_heading(line)).collect();
+    kept.extend(lines.skip_while(|line| line.trim().is_empty() || listed_fact(line).is_some()));
+    kept.join("\n").trim().to_owned()
+}
+
+fn is_facts_heading(line: &str) -> bool {
+    line.trim().trim_matches(['*', '#', ' ']).eq_ignore_ascii_case("facts:")
+}
+
+fn listed_fact(line: &str) -> Option<&str> {
+    let line = line.trim();
+    line.strip_prefix("- ").or(line.strip_prefix("* ")).map(str::trim)
 }
 
 /// The request for a summary of one part. `so_far` is the summary of the parts before it.
@@ -313,6 +330,9 @@ mod tests {
     fn the_facts_of_a_summary_are_the_lines_below_its_heading() {
         let text = "They planned a trip.\n\n**Facts:**\n- Ann is allergic to nuts.\n\n* Ann lives in Oslo\nMore.\n- not a fact";
         assert_eq!(facts(text), ["Ann is allergic to nuts.", "Ann lives in Oslo"]);
+        assert_eq!(without_facts(text), "They planned a trip.\n\nMore.\n- not a fact");
+        assert_eq!(without_facts("A trip.\n- a list\n\n## facts:\n- one"), "A trip.\n- a list");
+        assert_eq!(without_facts("Facts:\n- one"), "");
         assert_eq!(facts("Facts: none"), Vec::<String>::new());
         assert_eq!(facts("- a list\n- of steps"), Vec::<String>::new());
         let asked = request("User: hi\n\n", None, 1_000, Wording::Simple, Facts::Asked);

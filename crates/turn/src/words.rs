@@ -87,7 +87,8 @@ pub fn ask_for_summary(words: u64) -> String {
 /// What is added to that instruction if the conversation has a session key.
 pub const ASK_FOR_FACTS: &str = " If the user said things about themselves that will still be true in other \
      conversations, such as names, preferences, dates or circumstances, end with a line `Facts:` and below it one line \
-     `- …` for each, as a sentence that can stand alone. Otherwise leave that out.";
+     `- …` for each, as a sentence that can stand alone. List nothing there that only an earlier summary says. Otherwise \
+     leave that out.";
 
 /// What a model is that reads finished conversations for facts.
 pub const FACT_READER: &str = "You read conversations between a user and an assistant, and note what should be known \

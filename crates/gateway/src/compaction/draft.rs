@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use herma_model::compaction::{Base, CompactionTrigger, MadeBy, Sizes};
 use herma_model::provenance::CompactionMode;
-use herma_model::{CompactionId, ConversationId, MemorySource, Message, NewMessage, Seq, SessionKey, TenantId, TurnId};
+use herma_model::{CompactionId, ConversationId, MemorySource, Message, NewMessage, Payload, Seq, TenantId, TurnId};
 use herma_store::{Authority, Compacted, FailedCompaction, NewCompaction, NewMemory, Snapshot, StoreError};
 use herma_telemetry::Trace;
 use herma_turn::compaction::{self, Plan};
@@ -63,6 +63,19 @@ impl<'a> Case<'a> {
 
     fn transcript(&self) -> Transcript<'a> {
         transcript(self.snapshot)
+    }
+
+    /// What a plan summarises, as the model was shown it. A summary of an older version may still list facts. They are
+    /// left out, because they may have been corrected or forgotten since.
+    fn covered(&self, plan: &Plan) -> Vec<Payload> {
+        let mut covered = plan.covered(self.transcript());
+        let is_ours = self.snapshot.base.as_ref().is_some_and(|base| base.made_by == MadeBy::Herma);
+        if let Some(earlier) = covered.first_mut().filter(|_| is_ours)
+            && let Some(text) = earlier.text().filter(|text| !summary::facts(text).is_empty())
+        {
+            *earlier = summary::utterance(words::summary_text(&summary::without_facts(&text))).payload;
+        }
+        covered
     }
 
     fn basis(&self) -> SummaryBasis {
@@ -265,13 +278,10 @@ impl Gateway {
         }
         let task = SummaryTask {
             model,
-            covered: &plan.covered(case.transcript()),
+            covered: &case.covered(plan),
             limit,
             timeout: self.settings.compaction.timeout,
-            facts: match self.remembers_facts_of(case).is_some() {
-                true => Facts::Asked,
-                false => Facts::NotAsked,
-            },
+            facts: self.asks_for_facts(case, plan).await?,
             traced: Traced { trace: case.trace, conversation: Some(case.conversation()), purpose: Purpose::Summary },
         };
         if let Some(listener) = case.begun {
@@ -314,28 +324,29 @@ impl Gateway {
         }
     }
 
-    /// The session key whose facts a summary may list. Helpers and background work are not recorded.
-    fn remembers_facts_of(&self, case: Case<'_>) -> Option<SessionKey> {
-        let facts = &case.snapshot.facts;
-        facts.session_key.clone().filter(|_| self.memory.provider.is_some() && facts.origin_kind.is_user_facing())
+    /// Whether a summary may list facts: under a session key, and if all that it covers may be remembered. A summary
+    /// also covers what the summary before it covers.
+    async fn asks_for_facts(&self, case: Case<'_>, plan: &Plan) -> Result<Facts, StoreError> {
+        let may_remember = self.memory.provider.is_some()
+            && case.snapshot.facts.session_key.is_some()
+            && self.store.all_recorded(case.tenant, case.conversation(), plan.through).await?;
+        Ok(if may_remember { Facts::Asked } else { Facts::NotAsked })
     }
 
     /// The compaction that the store is asked to write, with the facts that the summary lists.
     pub(crate) fn compaction_of(&self, draft: &Draft, case: Case<'_>, authority: Authority) -> NewCompaction {
         let mut new = draft.compaction(case, authority);
-        if let Some(session_key) = self.remembers_facts_of(case)
-            && let Some(text) = words::text_of(&new.summary.said.payload).filter(|_| new.trimmed.is_none())
-        {
-            let fact = |text: String| NewMemory {
+        if let Some(session_key) = &case.snapshot.facts.session_key {
+            let fact = |text: &String| NewMemory {
                 id: mint::memory(),
                 tenant: case.tenant,
                 session_key: session_key.clone(),
-                text: Arc::from(text),
+                text: Arc::from(text.as_str()),
                 source: MemorySource::Summary,
                 conversation: Some(case.conversation()),
                 now: new.now,
             };
-            new.facts = summary::facts(&text).into_iter().map(fact).collect();
+            new.facts = draft.summary.facts.iter().map(fact).collect();
         }
         new
     }
@@ -361,7 +372,7 @@ impl Draft {
         let reason = why.reason();
         let (conversation, cause) = (case.conversation(), why.for_log());
         tracing::warn!(%conversation, why = %cause, "the oldest part is left out without a summary");
-        let note = Summarised { said, cost: why.into_cost() };
+        let note = Summarised { said, facts: Vec::new(), cost: why.into_cost() };
         Ok(Self { trimmed: Some(reason), ..Self::of(case, plan, note) })
     }
 

@@ -35,6 +35,19 @@ pub(crate) struct SummaryTask<'a> {
     pub(crate) traced: Traced<'a>,
 }
 
+impl SummaryTask<'_> {
+    /// A summary without the facts that it lists, and these facts. Fails if there is nothing else.
+    fn without_facts(&self, text: String) -> Result<(String, Vec<String>), Unusable> {
+        match self.facts {
+            Facts::NotAsked => Ok((text, Vec::new())),
+            Facts::Asked => {
+                let rest = summary::without_facts(&text);
+                if rest.is_empty() { Err(Unusable::Empty) } else { Ok((rest, summary::facts(&text))) }
+            }
+        }
+    }
+}
+
 /// How the model is asked in one try.
 #[derive(Debug, Clone, Copy)]
 struct RequestStyle {
@@ -71,7 +84,10 @@ impl RequestStyle {
 /// A summary that can be used.
 #[derive(Debug, Clone)]
 pub(crate) struct Summarised {
+    /// The summary, without the facts that it listed.
     pub(crate) said: Utterance,
+    /// The facts that it listed, if they were asked for.
+    pub(crate) facts: Vec<String>,
     pub(crate) cost: SummaryCost,
 }
 
@@ -128,8 +144,8 @@ impl Gateway {
         loop {
             let tried = tokio::time::timeout(task.timeout, self.try_summary(task, style, &mut cost.usage)).await;
             cost.duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-            let why = match tried {
-                Ok(Ok(text)) => return Ok(Summarised { said: summary::utterance(&text), cost }),
+            let why = match tried.map(|tried| tried.and_then(|text| Ok(task.without_facts(text)?))) {
+                Ok(Ok((text, facts))) => return Ok(Summarised { said: summary::utterance(&text), facts, cost }),
                 Ok(Err(why)) => why,
                 Err(_) => NoSummary::TimedOut(task.timeout),
             };

@@ -9,4 +9,4 @@ mod recall;
 pub use facts::Memories;
 pub use herma_memory::{ApiKey as MemoryApiKey, HonchoSettings, RecallLimits};
 pub use recall::{MemorySettings, ProviderSettings};
-pub(crate) use recall::{Remembering, newest_question, unrecorded};
+pub(crate) use recall::{Remembering, is_recorded, newest_question, unrecorded};

@@ -1,6 +1,9 @@
 //! Long-term memory in a turn: what is recalled into it, and whether its words may be recalled later.
 //!
-//! Memory is used only if a session key is in force. A turn without one does none of this. A recall never stops a turn.
+//! Memory is used only if a session key is in force. A turn without one recalls nothing. A recall never stops a turn.
+//!
+//! A block that was made for an earlier turn is shown again only after the store was asked whether all that it quotes is
+//! still there. The copy in this process may be older than a deletion.
 
 use std::sync::Arc;
 
@@ -77,16 +80,10 @@ impl Gateway {
         if turn.recall.is_some() {
             return;
         }
-        if let Some(recall) = unrecorded(request, &turn.session.facts) {
-            turn.recall = Some(Arc::new(recall));
-            return;
-        }
         let Some(provider) = &self.memory.provider else { return };
         let recorded = is_recorded(request, &turn.session.facts);
         if turn.brings_only_results() {
-            let before = turn.before.as_ref().and_then(|snapshot| snapshot.recall.as_deref());
-            let nothing = || Recall::without_block(RecallStatus::Nothing, recorded);
-            turn.recall = Some(Arc::new(before.map_or_else(nothing, |kept| Recall { recorded, ..kept.clone() })));
+            turn.recall = Some(Arc::new(self.kept_recall(turn, recorded).await));
             return;
         }
         let mut span = request.trace.begin(SpanKind::Internal, || spans::RECALL);
@@ -100,6 +97,28 @@ impl Gateway {
         span.set("herma.recall.status", || made.status.as_str());
         self.counters.recalled(made.status);
         turn.recall = Some(Arc::new(made));
+    }
+}
+
+impl Gateway {
+    /// What the turn before had recalled, for a turn that goes on with it. Nothing if something that it quotes was
+    /// deleted or changed since.
+    async fn kept_recall(&self, turn: &RunningTurn, recorded: bool) -> Recall {
+        let nothing = |status| Recall::without_block(status, recorded);
+        let Some(kept) = turn.before.as_ref().and_then(|snapshot| snapshot.recall.as_deref()) else {
+            return nothing(RecallStatus::Nothing);
+        };
+        if kept.block.is_some() {
+            match self.store.still_quotable(turn.running.lease, kept).await {
+                Ok(true) => {}
+                Ok(false) => return nothing(RecallStatus::Nothing),
+                Err(error) => {
+                    tracing::warn!(%error, "what was recalled could not be checked; the turn goes on without it");
+                    return nothing(RecallStatus::Failed);
+                }
+            }
+        }
+        Recall { recorded, ..kept.clone() }
     }
 }
 
@@ -123,14 +142,14 @@ fn recall_request(request: &TurnRequest, turn: &RunningTurn, session_key: Sessio
     }
 }
 
-/// What is stored with a turn whose caller wants no memory. `None` for any other turn, and without a session key.
-pub(crate) fn unrecorded(request: &TurnRequest, facts: &ConversationFacts) -> Option<Recall> {
-    let is_off = request.options.memory == MemoryUse::Off && facts.session_key.is_some();
-    is_off.then(|| Recall::without_block(RecallStatus::Off, false))
+/// What is stored with a turn whose caller wants no memory. `None` for any other turn. The conversation may get its
+/// session key later, so it is stored without one too.
+pub(crate) fn unrecorded(request: &TurnRequest) -> Option<Recall> {
+    (request.options.memory == MemoryUse::Off).then(|| Recall::without_block(RecallStatus::Off, false))
 }
 
 /// Whether later recalls may find what a turn says. Helpers and background work are recorded only if they ask for it.
-fn is_recorded(request: &TurnRequest, facts: &ConversationFacts) -> bool {
+pub(crate) fn is_recorded(request: &TurnRequest, facts: &ConversationFacts) -> bool {
     match request.options.memory {
         MemoryUse::AsUsual => facts.origin_kind.is_user_facing(),
         MemoryUse::On => true,

@@ -12,7 +12,8 @@ use super::built_in::BuiltIn;
 use super::session::SessionTools;
 use crate::answer::holds_text;
 use crate::gateway::Gateway;
-use crate::request::{MemoryUse, ToolOffer, TurnRequest};
+use crate::memory::is_recorded;
+use crate::request::{ToolOffer, TurnRequest};
 
 /// A tool that a turn is offered.
 #[derive(Debug, Clone)]
@@ -150,8 +151,8 @@ impl Gateway {
             ToolOffer::AsConfigured | ToolOffer::Off => (0, settings.max_rounds),
         };
         let may_delegate = depth < settings.delegate.max_depth;
-        let may_remember =
-            self.memory.provider.is_some() && facts.session_key.is_some() && request.options.memory != MemoryUse::Off;
+        // A turn that is not recorded learns nothing for later ones either.
+        let may_remember = self.memory.provider.is_some() && facts.session_key.is_some() && is_recorded(request, facts);
         let built_in = settings.built_in.iter().filter(|tool| match tool {
             BuiltIn::DelegateTask => may_delegate,
             BuiltIn::Memory => may_remember,

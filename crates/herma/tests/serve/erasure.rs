@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::support::{CHAT, SESSION_ID, SESSION_KEY, TestGateway, chat, streamed, user};
 
 /// Asks for the receipt until nothing is pending.
-async fn until_nothing_is_pending(client: &Client, receipt: &Value) -> Value {
+pub(crate) async fn until_nothing_is_pending(client: &Client, receipt: &Value) -> Value {
     let path = format!("/api/erasures/{}", receipt["id"].as_str().expect("an id"));
     let began = std::time::Instant::now();
     loop {

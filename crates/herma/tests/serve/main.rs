@@ -41,6 +41,7 @@ mod session_keys;
 mod sessions;
 mod settings;
 mod support;
+mod taken_back;
 #[cfg(feature = "otlp")]
 mod telemetry;
 mod titles;

@@ -10,20 +10,20 @@ use serde_json::{Value, json};
 
 use crate::support::{CHAT, SESSION_ID, SESSION_KEY, TestGateway, chat, data, error, result, user, with};
 
-const MEMORY: &str = "x-hermes-memory";
-const BEGIN: &str = "[Recalled from earlier conversations]";
+pub(crate) const MEMORY: &str = "x-hermes-memory";
+pub(crate) const BEGIN: &str = "[Recalled from earlier conversations]";
 const END: &str = "[End of what was recalled]";
 
-fn asking(gateway: &TestGateway, key: &str, session: &str) -> Client {
+pub(crate) fn asking(gateway: &TestGateway, key: &str, session: &str) -> Client {
     gateway.client().header(SESSION_KEY, key).header(SESSION_ID, session)
 }
 
 /// Says something in a session of a key, and returns what the model server got as the newest user message.
-async fn say(gateway: &TestGateway, key: &str, session: &str, text: &str) -> String {
+pub(crate) async fn say(gateway: &TestGateway, key: &str, session: &str, text: &str) -> String {
     ask(gateway, asking(gateway, key, session), text).await
 }
 
-async fn ask(gateway: &TestGateway, client: Client, text: &str) -> String {
+pub(crate) async fn ask(gateway: &TestGateway, client: Client, text: &str) -> String {
     client.post_json(CHAT, &chat(&[user(text)])).await.expect(200);
     gateway.upstream.last_request().last_user_text()
 }
@@ -33,13 +33,13 @@ async fn store(gateway: &TestGateway) -> SqliteStore {
 }
 
 /// Has everything indexed that was said, without waiting for it.
-async fn index(gateway: &TestGateway) {
+pub(crate) async fn index(gateway: &TestGateway) {
     let store = store(gateway).await;
     store.index_all().await.expect("an index");
     store.close().await;
 }
 
-async fn fact(gateway: &TestGateway, key: &str, text: &str) {
+pub(crate) async fn fact(gateway: &TestGateway, key: &str, text: &str) {
     let body = json!({ "session_key": key, "text": text });
     gateway.client().post_json("/api/memories", &body).await.expect(201);
 }

@@ -9,8 +9,8 @@ use herma_model::alias::Namespace;
 use herma_model::copy::Piece;
 use herma_model::{
     Alias, ApiKeyId, ApprovalChoice, ChildAnswer, Compaction, CompactionId, ConversationId, Cost, EndReason, ErasureId,
-    Memory, MemoryId, Message, MessageId, Principal, SessionKey, StopKind, TenantId, Timestamp, TurnFailure, TurnId,
-    Usage,
+    Memory, MemoryId, Message, MessageId, Principal, Recall, Seq, SessionKey, StopKind, TenantId, Timestamp,
+    TurnFailure, TurnId, Usage,
 };
 use herma_store::{
     Admission, AdmitOutcome, AnswerOutcome, ApiKeyRow, Append, AskedBy, Backlog, BranchOutcome, Change, Commit,
@@ -596,6 +596,17 @@ impl Store for SqliteStore {
 
     async fn end_reading(&self, reading: Reading, end: ReadingEnd, now: Timestamp) -> Result<bool, StoreError> {
         self.write_beside_turns(move |connection, _| memories::readings::end(connection, &reading, &end, now)).await
+    }
+
+    async fn still_quotable(&self, lease: Lease, recall: &Recall) -> Result<bool, StoreError> {
+        let recall = recall.clone();
+        self.readers
+            .read(move |connection| memories::recalls::still_holds(connection, lease.conversation, &recall))
+            .await
+    }
+
+    async fn all_recorded(&self, tenant: TenantId, id: ConversationId, through: Seq) -> Result<bool, StoreError> {
+        self.readers.read(move |connection| memories::recorded::all_through(connection, tenant, id, through)).await
     }
 
     fn use_outbox(&self) {

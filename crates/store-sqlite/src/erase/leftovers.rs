@@ -61,7 +61,8 @@ const OF_TURN: &str = "SELECT
     (SELECT count(*) FROM waiting_messages WHERE turn_pk = ?1) +
     (SELECT count(*) FROM approvals WHERE turn_pk = ?1) +
     (SELECT count(*) FROM parked_turns WHERE turn_pk = ?1) +
-    (SELECT count(*) FROM recalls WHERE turn_pk = ?1) +
+    (SELECT count(*) FROM recalls WHERE turn_pk = ?1
+     AND (block IS NOT NULL OR turn_pk NOT IN (SELECT pk FROM turns WHERE pk = ?1))) +
     (SELECT count(*) FROM idempotency WHERE turn_pk = ?1)";
 
 impl Trace {

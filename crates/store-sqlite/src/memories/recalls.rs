@@ -1,11 +1,16 @@
 //! What memory did for turns: the rows of `recalls`.
 //!
-//! A block quotes conversations and facts. If one of them is deleted, the whole block goes, because only the last
-//! turn's block is ever shown.
+//! A block quotes conversations and facts. If one of them is deleted or changed, the whole block goes, because only the
+//! last turn's block is ever shown.
+//!
+//! Invariant: no row has a block that quotes something deleted or changed. Two things keep it. A deletion clears the
+//! blocks that are stored ([`drop_quotes`]) and raises the version of the key in the same transaction. A block that is
+//! still in a process is written only if nothing has changed about the key since it was made, or if all that it quotes is
+//! still there unchanged ([`still_holds`]).
 
 use std::fmt::{Display, Write as _};
 
-use herma_model::{ConversationId, Recall, RecallStatus, SessionKey, TenantId, Timestamp, TurnId};
+use herma_model::{ConversationId, MemoryId, Recall, RecallStatus, SessionKey, TenantId, Timestamp, TurnId};
 use herma_store::Lease;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -14,11 +19,17 @@ use crate::memories::{readings, versions};
 use crate::rows;
 
 /// The source of what an outside provider concluded from conversations that it does not name.
-pub(crate) const DERIVED: &str = "derived";
+const DERIVED: &str = "derived";
 
-/// Writes what memory did for a turn. An earlier attempt's row is replaced.
+/// Writes what memory did for a turn. An earlier attempt's row is replaced. A block that quotes something that was
+/// deleted or changed since it was made is left out.
 pub(crate) fn write(connection: &Connection, lease: Lease, recall: &Recall, now: Timestamp) -> StoreResult<()> {
-    let sources = recall.block.as_ref().map(|_| sources(recall));
+    let block = match &recall.block {
+        Some(block) if versions::is_unchanged_since(connection, lease.conversation, recall.as_of)? => Some(block),
+        Some(block) if still_holds(connection, lease.conversation, recall)? => Some(block),
+        Some(_) | None => None,
+    };
+    let sources = block.map(|_| sources(recall));
     // A first attempt that is recorded has said nothing else before.
     let may_differ = !recall.recorded || lease.attempt > 1;
     if may_differ && was_recorded(connection, lease)?.is_some_and(|recorded| recorded != recall.recorded) {
@@ -26,8 +37,8 @@ pub(crate) fn write(connection: &Connection, lease: Lease, recall: &Recall, now:
     }
     connection
         .prepare_cached(
-            "INSERT OR REPLACE INTO recalls (turn_pk, conversation_pk, status, recorded, block, sources)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            "INSERT OR REPLACE INTO recalls (turn_pk, conversation_pk, status, recorded, block, sources, as_of)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         )
         .and_then(|mut insert| {
             insert.execute(params![
@@ -35,8 +46,9 @@ pub(crate) fn write(connection: &Connection, lease: Lease, recall: &Recall, now:
                 lease.conversation,
                 recall.status.as_str(),
                 recall.recorded,
-                recall.block,
-                sources
+                block,
+                sources,
+                recall.as_of
             ])
         })
         .translated()?;
@@ -79,7 +91,7 @@ fn sources(recall: &Recall) -> String {
 pub(crate) fn of_turn(connection: &Connection, turn: TurnId) -> StoreResult<Option<Recall>> {
     let found = connection
         .prepare_cached(
-            "SELECT r.status, r.recorded, r.block, r.sources FROM turns t CROSS JOIN recalls r ON r.turn_pk = t.pk
+            "SELECT r.status, r.recorded, r.block, r.sources, r.as_of FROM turns t CROSS JOIN recalls r ON r.turn_pk = t.pk
              WHERE t.id = ?1",
         )
         .and_then(|mut select| {
@@ -87,7 +99,8 @@ pub(crate) fn of_turn(connection: &Connection, turn: TurnId) -> StoreResult<Opti
                 .query_row([turn.uuid().as_bytes()], |row| {
                     let status = rows::word(row, 0, RecallStatus::parse)?;
                     let recall = Recall::without_block(status, row.get(1)?);
-                    Ok((Recall { block: rows::optional_text(row, 2)?, ..recall }, row.get::<_, Option<String>>(3)?))
+                    let recall = Recall { block: rows::optional_text(row, 2)?, as_of: row.get(4)?, ..recall };
+                    Ok((recall, row.get::<_, Option<String>>(3)?))
                 })
                 .optional()
         })
@@ -102,7 +115,43 @@ pub(crate) fn of_turn(connection: &Connection, turn: TurnId) -> StoreResult<Opti
     }))
 }
 
-/// Deletes the blocks of other turns that quote a conversation.
+/// Whether all that a block quotes is still there, under the session key of a conversation, and unchanged since the
+/// block was made.
+pub(crate) fn still_holds(connection: &Connection, conversation: i64, recall: &Recall) -> StoreResult<bool> {
+    for source in &recall.conversations {
+        if !has_conversation(connection, conversation, *source)? {
+            return Ok(false);
+        }
+    }
+    for source in &recall.memories {
+        if !has_memory(connection, conversation, *source, recall.as_of)? {
+            return Ok(false);
+        }
+    }
+    Ok(!recall.derived || !versions::is_erased_since(connection, recall.as_of)?)
+}
+
+fn has_conversation(connection: &Connection, conversation: i64, source: ConversationId) -> StoreResult<bool> {
+    connection
+        .prepare_cached(
+            "SELECT 1 FROM conversations s CROSS JOIN conversations c ON c.pk = ?1
+             WHERE s.id = ?2 AND s.deleted = 0 AND s.tenant_pk = c.tenant_pk AND s.session_key = c.session_key",
+        )
+        .and_then(|mut select| select.exists(params![conversation, source.uuid().as_bytes()]))
+        .translated()
+}
+
+fn has_memory(connection: &Connection, conversation: i64, source: MemoryId, as_of: i64) -> StoreResult<bool> {
+    connection
+        .prepare_cached(
+            "SELECT 1 FROM memories m CROSS JOIN conversations c ON c.pk = ?1
+             WHERE m.id = ?2 AND m.changed <= ?3 AND m.tenant_pk = c.tenant_pk AND m.session_key = c.session_key",
+        )
+        .and_then(|mut select| select.exists(params![conversation, source.uuid().as_bytes(), as_of]))
+        .translated()
+}
+
+/// Deletes the blocks of other turns that quote a conversation. Blocks that are not stored yet will not be.
 pub(crate) fn forget_conversation(connection: &Connection, conversation: i64) -> StoreResult<()> {
     let found = connection
         .prepare_cached("SELECT tenant_pk, session_key, id FROM conversations WHERE pk = ?1")
@@ -116,12 +165,24 @@ pub(crate) fn forget_conversation(connection: &Connection, conversation: i64) ->
         })
         .translated()?;
     match found {
-        Some((tenant, Some(session_key), id)) => drop_quotes(connection, tenant, &session_key, &id.to_string()),
+        Some((tenant, Some(session_key), id)) => {
+            // Nothing else raises it if the index has none of the messages.
+            versions::raise(connection, conversation)?;
+            drop_quotes(connection, tenant, &session_key, &id.to_string())
+        }
         Some((_, None, _)) | None => Ok(()),
     }
 }
 
-/// Deletes the blocks of a key's turns that quote a source, by its id.
+/// Deletes the blocks of a key's turns that have what an outside provider concluded, because a conversation is erased
+/// that it knows. Blocks that are not stored yet will not be.
+pub(crate) fn drop_derived(connection: &Connection, tenant: TenantId, session_key: &SessionKey) -> StoreResult<()> {
+    versions::note_erased(connection)?;
+    drop_quotes(connection, tenant, session_key, DERIVED)
+}
+
+/// Deletes the blocks of a key's turns that quote a source, by its id. The caller raises the version of the key in the
+/// same transaction.
 pub(crate) fn drop_quotes(
     connection: &Connection,
     tenant: TenantId,

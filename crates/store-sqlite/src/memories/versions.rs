@@ -1,4 +1,6 @@
 //! Versions of what is remembered about session keys. Triggers of the schema count most changes.
+//!
+//! All versions are numbers of one count, so a version is later than another one whatever their keys are.
 
 use herma_model::{SessionKey, TenantId};
 use herma_store::MemoryVersion;
@@ -11,13 +13,43 @@ pub(crate) fn of(connection: &Connection, tenant: TenantId, session_key: &Sessio
     connection
         .prepare_cached(
             "SELECT coalesce((SELECT version FROM memory_versions WHERE tenant_pk = ?1 AND session_key = ?2),
-             (SELECT floor FROM memory_state)), (SELECT writes FROM search_state)",
+             s.floor), (SELECT writes FROM search_state), s.changes FROM memory_state s",
         )
         .and_then(|mut select| {
             select.query_row(params![tenant.0, session_key.as_str()], |row| {
-                Ok(MemoryVersion { version: row.get(0)?, indexed: row.get(1)? })
+                Ok(MemoryVersion { version: row.get(0)?, indexed: row.get(1)?, changes: row.get(2)? })
             })
         })
+        .translated()
+}
+
+/// Whether nothing has changed about the key of a conversation after a number of the count.
+pub(crate) fn is_unchanged_since(connection: &Connection, conversation: i64, as_of: i64) -> StoreResult<bool> {
+    connection
+        .prepare_cached(
+            "SELECT coalesce((SELECT v.version FROM memory_versions v
+             WHERE v.tenant_pk = c.tenant_pk AND v.session_key = c.session_key), (SELECT floor FROM memory_state)) <= ?2
+             FROM conversations c WHERE c.pk = ?1",
+        )
+        .and_then(|mut select| select.query_row([conversation, as_of], |row| row.get(0)))
+        .translated()
+}
+
+/// Notes that a conversation is erased from which an outside provider has concluded something. Raises no version of a
+/// key.
+pub(crate) fn note_erased(connection: &Connection) -> StoreResult<()> {
+    connection
+        .prepare_cached("UPDATE memory_state SET changes = changes + 1, erased = changes + 1")
+        .and_then(|mut update| update.execute([]))
+        .map(drop)
+        .translated()
+}
+
+/// Whether such a conversation was erased after a number of the count.
+pub(crate) fn is_erased_since(connection: &Connection, as_of: i64) -> StoreResult<bool> {
+    connection
+        .prepare_cached("SELECT erased > ?1 FROM memory_state")
+        .and_then(|mut select| select.query_row([as_of], |row| row.get(0)))
         .translated()
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn conversation(
     }
     let Some(session_key) = session_key else { return Ok(()) };
     if let Ok(key) = SessionKey::parse(&session_key) {
-        recalls::drop_quotes(connection, TenantId(tenant), &key, recalls::DERIVED)?;
+        recalls::drop_derived(connection, TenantId(tenant), &key)?;
     }
     let Some(receipt) = receipt else { return Ok(()) };
     let scope = scope(connection, TenantId(tenant), &session_key, now)?;

@@ -90,7 +90,7 @@ impl RecallCache {
         query: &MemoryQuery,
         known: Option<Box<Known>>,
     ) -> StoreResult<Remembered> {
-        let MemoryVersion { version, indexed } = versions::of(connection, query.tenant, &query.session_key)?;
+        let MemoryVersion { version, indexed, .. } = versions::of(connection, query.tenant, &query.session_key)?;
         let mut known =
             known.filter(|known| known.version == version).unwrap_or_else(|| Box::new(Known::nothing(version)));
         let mut lookups = Lookups { known: &mut known, connection: Some(connection), query, indexed };

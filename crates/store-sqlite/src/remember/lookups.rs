@@ -14,6 +14,7 @@ use super::known::{Known, KnownWord, bytes_of_fact};
 use super::rank::{NEWEST, NEWEST_BESIDE_OWN};
 use super::said::{SAID, Said, SaidList};
 use crate::failure::{StoreResult, Translate};
+use crate::memories::recorded::RECORDED;
 use crate::memories::words::{self, WordScope};
 use crate::memories::{self, MEMORY, StoredMemory};
 use crate::search::terms;
@@ -181,16 +182,14 @@ impl<'a> Lookups<'a> {
     /// and nothing of a turn whose process died. Turns of other sources have said nothing, and are recorded as usual.
     fn said(&self, connection: &Connection, message: i64) -> StoreResult<Recorded> {
         let found = connection
-            .prepare_cached(
-                "SELECT coalesce(r.recorded, coalesce(t.state, 'completed') = 'completed'
-                 AND (c.origin_kind = 'main' OR c.origin_kind = 'branch')),
-                 r.recorded IS NULL AND coalesce(t.state, 'completed') <> 'completed',
+            .prepare_cached(&format!(
+                "SELECT {RECORDED}, r.recorded IS NULL AND coalesce(t.state, 'completed') <> 'completed',
                  m.id, m.role, m.created_at, m.seq, c.id, m.digest
                  FROM messages m CROSS JOIN sessions s ON s.pk = m.session_pk
                  CROSS JOIN conversations c ON c.pk = s.conversation_pk LEFT JOIN turns t ON t.pk = m.turn_pk
                  LEFT JOIN recalls r ON r.turn_pk = m.turn_pk
-                 WHERE m.pk = ?1 AND c.tenant_pk = ?2 AND c.session_key = ?3",
-            )
+                 WHERE m.pk = ?1 AND c.tenant_pk = ?2 AND c.session_key = ?3"
+            ))
             .and_then(|mut select| {
                 let asked = params![message, self.query.tenant.0, self.query.session_key.as_str()];
                 select.query_row(asked, |row| recorded(message, row)).optional()

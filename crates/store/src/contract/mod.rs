@@ -59,6 +59,7 @@ pub mod owners;
 pub mod parking;
 pub mod pinning;
 pub mod queueing;
+pub mod quoting;
 pub mod readings;
 pub mod responses;
 pub mod restoring;

@@ -50,6 +50,12 @@ macro_rules! contract_suite {
                 a_restored_turn_is_remembered_only_if_it_was_recorded
                 what_is_said_in_a_running_turn_is_not_remembered
             }
+            quoting {
+                a_block_is_not_stored_if_what_it_quotes_went_while_its_turn_ran
+                a_step_stores_no_block_that_quotes_what_is_gone
+                a_block_may_be_shown_again_while_what_it_quotes_is_there
+                a_compaction_of_turns_that_are_not_recorded_adds_no_facts
+            }
             readings {
                 a_conversation_is_read_once_when_it_was_quiet
                 a_conversation_that_was_ended_is_read_at_once
