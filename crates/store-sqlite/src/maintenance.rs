@@ -95,6 +95,7 @@ impl Maintenance {
         self.forget_old_keys();
         while !self.stop.load(Ordering::Acquire) {
             std::thread::park_timeout(TICK);
+            self.writer.look_after_combiner();
             let log = log_size(&self.log);
             if log > LOG_LIMIT && self.pages_to_copy() > LOG_PAGES {
                 self.checkpoint();

@@ -44,6 +44,8 @@ use crate::sync::{self, Log};
 const BATCH_JOBS: usize = 256;
 /// How long lazy work may wait before it gets a transaction of its own.
 const LAZY_WAIT: Duration = Duration::from_millis(20);
+/// How long jobs wait for a combiner whose thread is busy. Then the writer thread takes them.
+const COMBINER_WAIT: Duration = Duration::from_millis(50);
 /// Pause after a transaction could not begin. It doubles with each failure, up to [`LONGEST_PAUSE`].
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -76,9 +78,9 @@ struct Queue {
     watched: bool,
     /// Whether the writer thread sleeps. If not, it will look at the queue again.
     sleeping: bool,
-    /// Whether a [`combiner`] writes the jobs at the front. It ends only when the queue is empty or the writer thread
-    /// is woken.
-    combining: bool,
+    /// Since when a [`combiner`] is to write the jobs at the front. `None` if there is none. It ends only when the queue
+    /// is empty or the writer thread is woken.
+    combining: Option<Instant>,
     /// The runtime that had a combiner last.
     runtime: Option<Handle>,
     /// Whether the store is closed, so that no more jobs are accepted.
@@ -96,6 +98,12 @@ impl Queue {
 
     fn is_empty(&self) -> bool {
         self.jobs.is_empty() && self.lazy.is_empty()
+    }
+
+    /// How long the jobs at the front may still wait for the combiner. `None` if there is none, or if its thread is so
+    /// busy that it does not run.
+    fn combiner_wait(&self) -> Option<Duration> {
+        COMBINER_WAIT.checked_sub(self.combining?.elapsed()).filter(|left| !left.is_zero())
     }
 
     fn take_lazy(&mut self) -> std::vec::IntoIter<Work> {
@@ -220,6 +228,15 @@ impl Writer {
         self.enqueue(Job::Truncate(self.erasures.total()));
     }
 
+    /// Wakes the writer thread if jobs wait for a combiner that does not run. Called now and then, because the next job
+    /// may be far away.
+    pub(crate) fn look_after_combiner(&self) {
+        let mut queue = self.shared.queue();
+        if !queue.jobs.is_empty() && queue.combining.is_some() && queue.combiner_wait().is_none() {
+            self.shared.wake(&mut queue);
+        }
+    }
+
     /// Ends both threads once everything queued is done.
     pub(crate) fn stop(&self) {
         let mut queue = self.shared.queue();
@@ -329,17 +346,21 @@ impl Shared {
     fn wait(&self) -> bool {
         let mut queue = self.queue();
         loop {
+            let combiner = if queue.jobs.is_empty() { None } else { queue.combiner_wait() };
             // A closed store ends also if its combiner is never run again.
-            if !queue.jobs.is_empty() && (!queue.combining || queue.closed) {
+            if !queue.jobs.is_empty() && (combiner.is_none() || queue.closed) {
                 return true;
             }
             let age = queue.lazy_since.map(|since| since.elapsed());
-            queue = match age {
+            let lazy = match age {
                 Some(age) if age >= LAZY_WAIT || queue.closed => return true,
                 None if queue.closed => return false,
-                Some(age) => {
+                age => age.map(|age| LAZY_WAIT - age),
+            };
+            queue = match lazy.into_iter().chain(combiner).min() {
+                Some(longest) => {
                     queue.sleeping = true;
-                    let waited = self.work_came.wait_timeout(queue, LAZY_WAIT - age);
+                    let waited = self.work_came.wait_timeout(queue, longest);
                     waited.unwrap_or_else(PoisonError::into_inner).0
                 }
                 None => {

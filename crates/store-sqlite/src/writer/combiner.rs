@@ -7,8 +7,10 @@
 //! What holds:
 //!
 //! - At most one combiner exists. `Queue::combining` says so, and is changed only under the queue's lock.
-//! - While a combiner exists, nothing else needs to be woken for a job. A combiner ends only if no job waits, or after
-//!   it has woken the writer thread. That holds also if its task is dropped, for example with its runtime.
+//! - While a combiner runs, nothing else needs to be woken for a job. A combiner ends only if no job waits, or after it
+//!   has woken the writer thread. That holds also if its task is dropped, for example with its runtime.
+//! - If the thread of a combiner is busy with something else, the writer thread writes in its place until the combiner
+//!   runs again and ends.
 //! - A combiner never waits: not for the connection, not for another process, not for the disk's sync. Where it would
 //!   have to, it leaves the jobs to the writer thread.
 //! - It runs short jobs only, and stops at the first other one. So jobs keep their order.
@@ -16,6 +18,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, MutexGuard};
+use std::time::Instant;
 
 use tokio::runtime::Handle;
 
@@ -52,8 +55,11 @@ impl Shared {
             return;
         }
         queue.push(Job::Work(work));
-        if queue.combining || !queue.sleeping {
+        if !queue.sleeping || queue.combiner_wait().is_some() {
             return;
+        }
+        if queue.combining.is_some() {
+            return self.wake(&mut queue);
         }
         match Handle::try_current() {
             Ok(runtime) => {
@@ -67,7 +73,7 @@ impl Shared {
     /// Has a combiner go on where the writer thread has written, if it can.
     pub(super) fn hand_back(self: &Arc<Self>) {
         let queue = self.queue();
-        if queue.combining || queue.closed || !is_short(queue.jobs.front()) {
+        if queue.combining.is_some() || queue.closed || !is_short(queue.jobs.front()) {
             return;
         }
         if let Some(runtime) = queue.runtime.clone() {
@@ -76,7 +82,7 @@ impl Shared {
     }
 
     fn start_combiner(self: &Arc<Self>, mut queue: MutexGuard<'_, Queue>, runtime: &Handle) {
-        queue.combining = true;
+        queue.combining = Some(Instant::now());
         // If the runtime has ended, `spawn` drops the combiner, which locks the queue.
         drop(queue);
         let combiner = Combiner { shared: Arc::clone(self), has_ended: false };
@@ -116,9 +122,10 @@ impl Shared {
             return self.leave_to_thread();
         }
         if is_short(queue.jobs.front()) {
+            queue.combining = Some(Instant::now());
             return Next::Again;
         }
-        queue.combining = false;
+        queue.combining = None;
         if !queue.jobs.is_empty() {
             self.wake(&mut queue);
         }
@@ -127,7 +134,7 @@ impl Shared {
 
     fn leave_to_thread(&self) -> Next {
         let mut queue = self.queue();
-        queue.combining = false;
+        queue.combining = None;
         self.wake(&mut queue);
         Next::End
     }

@@ -159,6 +159,41 @@ fn a_combiner_goes_on_until_no_job_waits() {
     }
     run_ready(&runtime);
     assert_eq!(threads_used.try_iter().filter(|(_, doer)| *doer == here()).count(), 200);
-    assert!(!writer.shared.queue().combining);
+    assert!(writer.shared.queue().combining.is_none());
+    end(&writer, threads);
+}
+
+#[test]
+fn the_writer_thread_writes_while_the_thread_of_a_combiner_is_busy() {
+    let directory = tempfile::tempdir().unwrap();
+    let (writer, threads) = busy_process(directory.path());
+    let (sender, threads_used) = mpsc::channel();
+    let by_writer_thread = |name| Ok((name, Some(WRITER_THREAD.to_owned())));
+    // It is not run until the end, as if its thread did something else.
+    let runtime = runtime();
+    let submit = |name| {
+        // The transaction before it has counted the turns, and found none.
+        writer.live.store(2, Ordering::Release);
+        let _entered = runtime.enter();
+        submit_reporting_thread(&writer, &sender, name);
+    };
+    submit("no other job comes");
+    let began = Instant::now();
+    let first = loop {
+        writer.look_after_combiner();
+        match threads_used.try_recv() {
+            Ok(used) => break used,
+            Err(_) => assert!(began.elapsed() < BUSY_TIMEOUT, "the job still waits for the combiner"),
+        }
+    };
+    assert_eq!(Ok::<_, ()>(first), by_writer_thread("no other job comes"));
+    assert!(began.elapsed() >= COMBINER_WAIT, "the combiner had no time");
+    for name in ["a job after it", "another one"] {
+        submit(name);
+        assert_eq!(threads_used.recv_timeout(BUSY_TIMEOUT).map_err(drop), by_writer_thread(name));
+    }
+    run_ready(&runtime);
+    assert!(writer.shared.queue().combining.is_none());
+    assert_eq!(notes(directory.path()), ["no other job comes", "a job after it", "another one"]);
     end(&writer, threads);
 }
