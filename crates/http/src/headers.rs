@@ -56,7 +56,6 @@ pub(crate) struct SessionHeaders {
     pub(crate) reason: Option<&'static str>,
     /// The chat of a front end that the request belongs to. It counts if the request names no conversation.
     pub(crate) chat: Option<ChatId>,
-    /// The connection of the request.
     /// The connection of the request. `None` if it is a message of a WebSocket.
     pub(crate) peer: Option<Peer>,
 }

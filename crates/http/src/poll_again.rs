@@ -15,11 +15,9 @@ use std::task::{Context, Poll, Wake, Waker};
 /// How often the future is polled without giving way to other tasks.
 const MOST_POLLS: usize = 3;
 
-/// Nothing polls the future: a wake goes to the task.
-const IDLE: u8 = 0;
-/// The future is polled, and was not woken since that began.
+/// The future is polled: a wake is noted. Otherwise it goes to the task.
 const POLLED: u8 = 1;
-/// It was woken while it is polled.
+/// It was woken since the last poll began.
 const WOKEN: u8 = 2;
 
 /// A future that is polled again at once if it has woken itself.
@@ -30,6 +28,8 @@ pub(crate) struct PollAgain<F> {
 }
 
 struct Shared {
+    /// [`POLLED`], [`WOKEN`], both or neither. Only changed by operations that also read it: a poll then sees all that
+    /// was written before the wakes that it takes for granted.
     state: AtomicU8,
     /// The waker of the task that polls.
     task: Mutex<Waker>,
@@ -37,7 +37,7 @@ struct Shared {
 
 impl<F: Future + Unpin> PollAgain<F> {
     pub(crate) fn new(future: F) -> Self {
-        let shared = Arc::new(Shared { state: AtomicU8::new(IDLE), task: Mutex::new(Waker::noop().clone()) });
+        let shared = Arc::new(Shared { state: AtomicU8::new(0), task: Mutex::new(Waker::noop().clone()) });
         let waker = Waker::from(Arc::clone(&shared));
         Self { future, shared, waker }
     }
@@ -50,15 +50,15 @@ impl<F: Future + Unpin> Future for PollAgain<F> {
         let Self { future, shared, waker } = &mut *self;
         shared.task.lock().unwrap_or_else(PoisonError::into_inner).clone_from(context.waker());
         for _ in 0..MOST_POLLS {
-            shared.state.store(POLLED, Ordering::Release);
+            shared.state.swap(POLLED, Ordering::AcqRel);
             if let Poll::Ready(output) = Pin::new(&mut *future).poll(&mut Context::from_waker(waker)) {
                 return Poll::Ready(output);
             }
-            if shared.state.compare_exchange(POLLED, IDLE, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            if shared.state.compare_exchange(POLLED, 0, Ordering::AcqRel, Ordering::Acquire).is_ok() {
                 return Poll::Pending;
             }
         }
-        shared.state.store(IDLE, Ordering::Release);
+        shared.state.swap(0, Ordering::AcqRel);
         context.waker().wake_by_ref();
         Poll::Pending
     }
@@ -70,9 +70,8 @@ impl Wake for Shared {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        match self.state.compare_exchange(POLLED, WOKEN, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) | Err(WOKEN) => {}
-            Err(_) => self.task.lock().unwrap_or_else(PoisonError::into_inner).wake_by_ref(),
+        if self.state.fetch_or(WOKEN, Ordering::AcqRel) & POLLED == 0 {
+            self.task.lock().unwrap_or_else(PoisonError::into_inner).wake_by_ref();
         }
     }
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use herma_gateway::Gateway;
+use http::header::UPGRADE;
 use hyper::Request;
 use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
@@ -58,7 +59,7 @@ impl Server {
     }
 
     /// Serves until `shutdown` resolves. Then it accepts no more connections, and open ones finish their requests and
-    /// turns. This runtime accepts connections and serves large requests, `workers` serve the rest.
+    /// turns. This runtime accepts connections and serves large requests and WebSockets, `workers` serve the rest.
     pub async fn serve(
         self,
         listener: TcpListener,
@@ -117,7 +118,7 @@ async fn serve(
 struct Connections {
     http: http1::Builder,
     routes: Router,
-    /// Serves the requests that take long to read.
+    /// Serves WebSockets, and the requests that take long to read.
     large_requests: Handle,
 }
 
@@ -139,13 +140,14 @@ impl Connections {
         let (peer, routes) = (Peer::of(&socket), TowerToHyperService::new(self.routes.clone()));
         let large_requests = self.large_requests.clone();
         let service = service_fn(move |mut request: Request<Incoming>| {
-            if !request.body().is_end_stream() {
+            if !request.method().is_safe() {
                 peer.connection.begin_intake();
             }
             request.extensions_mut().insert(peer.clone());
             request.extensions_mut().insert(ClientAddress::of(address));
             let is_large = request.body().size_hint().exact().is_none_or(|bytes| bytes > LARGE_REQUEST);
-            let elsewhere = is_large.then(|| large_requests.clone());
+            // The messages of a WebSocket may be as large as a body.
+            let elsewhere = (is_large || request.headers().contains_key(UPGRADE)).then(|| large_requests.clone());
             let (answering, connection) = (routes.call(request), peer.connection.clone());
             async move {
                 let answered = match elsewhere {

@@ -3,7 +3,7 @@
 use herma_testkit::upstream::Pace;
 use herma_testkit::{Completion, Gate};
 
-use crate::support::{CHAT, Cluster, ask, ask_streamed, next_text, send, send_only, transcript};
+use crate::support::{CHAT, Cluster, ask, ask_streamed, next_text, send, send_bare, send_only, transcript};
 
 const CANCEL: (&str, &str) = ("x-hermes-on-disconnect", "cancel");
 
@@ -47,6 +47,16 @@ async fn a_request_whose_client_leaves_at_once_is_answered_and_stored() {
     }
     cluster.stored().until_turns("completed", 40).await;
     cluster.stored().until_settled().await;
+}
+
+#[tokio::test]
+async fn a_deletion_whose_client_leaves_at_once_happens() {
+    let cluster = Cluster::start().await;
+    for round in 0..20 {
+        cluster.session("s").post_json(CHAT, &ask(&format!("one {round}"))).await.expect(200);
+        drop(send_bare(&cluster.herma, "DELETE /api/sessions/s").await);
+        cluster.stored().until_turns("completed", 0).await;
+    }
 }
 
 /// Large requests are served by another runtime than their connection.

@@ -158,17 +158,27 @@ pub(crate) fn send(client: Client, body: Value) -> JoinHandle<herma_testkit::Ans
 /// Sends a request with these header lines and does not read the answer. The kernel accepts the request even for a
 /// stopped process.
 pub(crate) async fn send_only(herma: &Herma, path: &str, headers: &str, body: &Value) -> TcpStream {
-    let address = herma.base_url().trim_start_matches("http://").parse().unwrap();
-    let socket = TcpSocket::new_v4().unwrap();
-    // With a small buffer, most of a long answer stays with the server.
-    socket.set_recv_buffer_size(4096).unwrap();
-    let mut socket = socket.connect(address).await.unwrap();
     let body = serde_json::to_vec(body).unwrap();
     let head = format!(
         "POST {path} HTTP/1.1\r\nhost: herma\r\nauthorization: Bearer test-key\r\n{headers}content-length: {}\r\n\r\n",
         body.len()
     );
-    socket.write_all(&[head.as_bytes(), &body].concat()).await.unwrap();
+    send_bytes(herma, &[head.as_bytes(), &body].concat()).await
+}
+
+/// Sends a request without a body, such as `DELETE /api/sessions/s`, and does not read the answer.
+pub(crate) async fn send_bare(herma: &Herma, request: &str) -> TcpStream {
+    let head = format!("{request} HTTP/1.1\r\nhost: herma\r\nauthorization: Bearer test-key\r\n\r\n");
+    send_bytes(herma, head.as_bytes()).await
+}
+
+async fn send_bytes(herma: &Herma, bytes: &[u8]) -> TcpStream {
+    let address = herma.base_url().trim_start_matches("http://").parse().unwrap();
+    let socket = TcpSocket::new_v4().unwrap();
+    // With a small buffer, most of a long answer stays with the server.
+    socket.set_recv_buffer_size(4096).unwrap();
+    let mut socket = socket.connect(address).await.unwrap();
+    socket.write_all(bytes).await.unwrap();
     socket
 }
 
