@@ -53,8 +53,10 @@ impl<'a> Stateless<'a> {
     /// Runs the turn and tells its listeners. If the request repeats a turn, its listeners get the events of that turn.
     pub(crate) async fn run(&mut self) {
         let identity = retry_identity(self.request, mint::conversation(), None);
-        let end = match self.gateway.stateless.recognise(&identity, &self.request.identity.client, self.turn, self.log)
-        {
+        let client = &self.request.identity.client;
+        let recognised =
+            self.gateway.stateless.recognise(&identity, client, self.key_turn.as_ref(), self.turn, self.log);
+        let end = match recognised {
             Recognised::Same(earlier) => {
                 if let Some(key_turn) = self.key_turn {
                     key_turn.joined();
@@ -62,12 +64,9 @@ impl<'a> Stateless<'a> {
                 return earlier.repeat_to(self.log).await;
             }
             Recognised::Mismatch => TurnEvent::Failed(Arc::new(GatewayError::Conflict(Conflict::IdempotencyMismatch))),
+            Recognised::Refused(refusal) => TurnEvent::Failed(Arc::new(refusal)),
             Recognised::New(remembered) => {
-                let answered = match self.key_turn.as_ref().and_then(KeyTurn::refusal) {
-                    Some(refusal) => Err(refusal),
-                    None => self.answer().await,
-                };
-                let end = answered.unwrap_or_else(|error| TurnEvent::Failed(Arc::new(error)));
+                let end = self.answer().await.unwrap_or_else(|error| TurnEvent::Failed(Arc::new(error)));
                 remembered.ended(matches!(end, TurnEvent::Finished(_)));
                 end
             }

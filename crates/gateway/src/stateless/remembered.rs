@@ -8,6 +8,8 @@ use herma_model::TurnId;
 use herma_model::limits::{MAX_RETRY_ATTEMPT, RETRY_WINDOW};
 use herma_store::{ClientConnection, RetryIdentity};
 
+use crate::access::KeyTurn;
+use crate::error::GatewayError;
 use crate::log::{TurnEvent, TurnLog};
 
 /// Most turns that are remembered. Beyond this limit, a repeated request is a new one.
@@ -50,6 +52,8 @@ pub(crate) enum Recognised {
     Same(Arc<RememberedTurn>),
     /// Its idempotency key was used with another body.
     Mismatch,
+    /// It is new, and its API key has as many turns as it may have. Nothing is remembered of it.
+    Refused(GatewayError),
 }
 
 /// The entry of a running turn. If it is dropped before [`RunningEntry::ended`], the turn counts as failed.
@@ -100,11 +104,13 @@ impl StatelessTurns {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Recognises a repeated request, or remembers a new one.
+    /// Recognises a repeated request, or remembers a new one. `key_turn` says whether its API key may have another
+    /// turn.
     pub(crate) fn recognise(
         &self,
         identity: &RetryIdentity,
         client: &ClientConnection,
+        key_turn: Option<&KeyTurn>,
         turn: TurnId,
         log: &Arc<TurnLog>,
     ) -> Recognised {
@@ -121,6 +127,9 @@ impl StatelessTurns {
         }
         if let Some(earlier) = known.get(&identity.fingerprint).filter(|earlier| joins(earlier, identity, client)) {
             return Recognised::Same(Arc::clone(earlier));
+        }
+        if let Some(refusal) = key_turn.and_then(KeyTurn::refusal) {
+            return Recognised::Refused(refusal);
         }
         let (sdk_attempt, body) = (identity.sdk_attempt, key.map(|key| key.body));
         let new = Arc::new(RememberedTurn { turn, sdk_attempt, body, log: Arc::clone(log), state: Mutex::default() });

@@ -123,7 +123,11 @@ async fn a_repeated_request_needs_no_turn_beyond_the_limit() {
     let stateless = json!({ "input": "hello", "store": false });
     once.post_json("/v1/responses", &stateless).await.expect(429);
     gate.open();
+    let events = format!("/v1/runs/{}/events", running.as_str().unwrap());
+    client.get_stream(&events).await.rest().await;
     assert_eq!(gateway.upstream.requests().len(), 2, "no repeated request reached the model server");
+    let other = json!({ "input": "something else", "store": false });
+    once.post_json("/v1/responses", &other).await.expect(200);
     assert_eq!(gateway.client().get("/api/sessions").await.expect(200)["data"].as_array().unwrap().len(), 2);
 }
 
