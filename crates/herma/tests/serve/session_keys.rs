@@ -142,6 +142,10 @@ async fn an_idempotency_key_does_not_lead_to_the_answer_of_another_session_key()
         assert_eq!(refused.header(SESSION_KEY), None);
         assert_eq!(of("bob").post_json(CHAT, &hello).await.expect(200)["id"], first);
     }
+    // The conversation's key applies to a request that sends none.
+    let unsaid = gateway.client().header("idempotency-key", "once").header(SESSION_ID, "trip");
+    let first = once("bob").header(SESSION_ID, "trip").post_json(CHAT, &hello).await.expect(200)["id"].clone();
+    assert_eq!(unsaid.post_json(CHAT, &hello).await.expect(200)["id"], first);
     once("bob").post_json("/v1/runs", &run).await.expect(202);
     once("ann").post_json("/v1/runs", &run).await.expect(422);
     // The same key in the body is the same key.
