@@ -67,6 +67,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { number: 39, sql: include_str!("../migrations/0039_common_words.sql") },
     Migration { number: 40, sql: include_str!("../migrations/0040_index_writes.sql") },
     Migration { number: 41, sql: include_str!("../migrations/0041_quoted_blocks.sql") },
+    Migration { number: 42, sql: include_str!("../migrations/0042_rewritten.sql") },
 ];
 
 /// The newest schema version that this program knows.

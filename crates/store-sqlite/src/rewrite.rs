@@ -8,6 +8,7 @@ use crate::compact::{Idle, idle};
 use crate::failure::{StoreResult, Translate};
 use crate::instance::Instance;
 use crate::lineage::{END, Lineage};
+use crate::memories::recalls;
 use crate::messages::{self, MessagePlace};
 use crate::{rows, title};
 
@@ -34,6 +35,7 @@ pub(crate) fn rewrite(connection: &Connection, instance: &Instance, rewrite: &Re
         None => remove(connection, place, &stored)?,
     }
     note(connection, state.key, rewrite.said.is_none(), rewrite.now)?;
+    recalls::forget_rewritten(connection, state.key)?;
     if stored.said.role == Role::User {
         title::forget_excerpt(connection, state.key, rewrite.now)?;
     }

@@ -324,10 +324,10 @@ impl Gateway {
         }
     }
 
-    /// Whether a summary may list facts: under a session key, and if all that it covers may be remembered. A summary
-    /// also covers what the summary before it covers.
+    /// Whether a summary may list facts: if facts are recalled, under a session key, and if all that it covers may be
+    /// remembered. A summary also covers what the summary before it covers.
     async fn asks_for_facts(&self, case: Case<'_>, plan: &Plan) -> Result<Facts, StoreError> {
-        let may_remember = self.memory.provider.is_some()
+        let may_remember = self.settings.memory.provider.has_facts()
             && case.snapshot.facts.session_key.is_some()
             && self.store.all_recorded(case.tenant, case.conversation(), plan.through).await?;
         Ok(if may_remember { Facts::Asked } else { Facts::NotAsked })

@@ -144,7 +144,7 @@ impl Gateway {
         loop {
             let tried = tokio::time::timeout(task.timeout, self.try_summary(task, style, &mut cost.usage)).await;
             cost.duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-            let why = match tried.map(|tried| tried.and_then(|text| Ok(task.without_facts(text)?))) {
+            let why = match tried {
                 Ok(Ok((text, facts))) => return Ok(Summarised { said: summary::utterance(&text), facts, cost }),
                 Ok(Err(why)) => why,
                 Err(_) => NoSummary::TimedOut(task.timeout),
@@ -158,15 +158,17 @@ impl Gateway {
         }
     }
 
-    /// Summarises the conversation part by part. The summary of each part begins the next request.
+    /// Summarises the conversation part by part. The summary of each part, without its facts, begins the next request.
+    /// Returns the last summary and the facts of all parts.
     async fn try_summary(
         &self,
         task: &SummaryTask<'_>,
         style: RequestStyle,
         usage: &mut Usage,
-    ) -> Result<String, NoSummary> {
+    ) -> Result<(String, Vec<String>), NoSummary> {
         let part_limit = style.window.saturating_sub(2 * task.limit);
         let mut so_far: Option<String> = None;
+        let mut facts = Vec::new();
         for part in summary::parts(task.covered, part_limit) {
             let messages = summary::request(&part, so_far.as_deref(), task.limit, style.wording, task.facts);
             let most = summary::most_output(&messages, style.window, task.limit);
@@ -180,15 +182,18 @@ impl Gateway {
                 trace: None,
             };
             let is_far_too_long = |text: &str| summary::is_far_too_long(text, task.limit);
-            so_far = Some(match self.whole_answer(task.model.server, call, &task.traced, is_far_too_long).await {
+            let answer = match self.whole_answer(task.model.server, call, &task.traced, is_far_too_long).await {
                 Ok(answer) => {
                     *usage += answer.finish.usage.unwrap_or_default();
                     summary::judge(&answer, task.limit)?
                 }
                 Err(NoAnswer::TooLong(beginning)) => summary::judge_beginning(&beginning, task.limit)?,
                 Err(NoAnswer::Failed(failure)) => return Err(NoSummary::Failed(failure)),
-            });
+            };
+            let (text, listed) = task.without_facts(answer)?;
+            facts.extend(listed.into_iter().filter(|fact| !facts.contains(fact)).collect::<Vec<_>>());
+            so_far = Some(text);
         }
-        so_far.ok_or(NoSummary::Unusable(Unusable::Empty))
+        Ok((so_far.ok_or(Unusable::Empty)?, facts))
     }
 }

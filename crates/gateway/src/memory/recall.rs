@@ -47,6 +47,17 @@ pub enum ProviderSettings {
     Off,
 }
 
+impl ProviderSettings {
+    /// Whether facts are recalled.
+    pub(crate) const fn has_facts(&self) -> bool {
+        match self {
+            Self::Builtin { facts, .. } => *facts,
+            Self::Honcho(_) => true,
+            Self::Off => false,
+        }
+    }
+}
+
 /// Who remembers, in a running gateway.
 pub(crate) struct Remembering {
     /// What is asked before a turn. `None` if memory is off.

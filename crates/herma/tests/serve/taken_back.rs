@@ -42,9 +42,9 @@ fn is_in_files(gateway: &TestGateway, text: &str) -> bool {
 
 #[tokio::test]
 async fn a_block_is_not_shown_again_after_what_it_quotes_was_deleted_or_corrected() {
-    for change in ["conversation", "corrected", "forgotten", "all"] {
+    for change in ["conversation", "message", "corrected", "forgotten", "all"] {
         let gateway = TestGateway::start().await;
-        if change == "conversation" {
+        if ["conversation", "message"].contains(&change) {
             say(&gateway, "ann", "first", "My bittern is called Bello").await;
             index(&gateway).await;
         } else {
@@ -54,6 +54,11 @@ async fn a_block_is_not_shown_again_after_what_it_quotes_was_deleted_or_correcte
         let client = gateway.client();
         match change {
             "conversation" => client.delete("/api/sessions/first").await.expect(200),
+            "message" => {
+                let items = data(&client.get("/v1/conversations/first/items?order=asc").await);
+                let path = format!("/v1/conversations/first/items/{}", items[0]["id"].as_str().expect("an id"));
+                client.delete(&path).await.expect(200)
+            }
             "all" => client.delete("/api/memories?session_key=ann").await.expect(200),
             _ => {
                 let path = format!("/api/memories/{}", id_of_fact(&gateway).await);
@@ -215,4 +220,38 @@ async fn helpers_and_background_runs_are_offered_the_tool_memory_only_if_they_ar
         let tools = gateway.upstream.last_request().body.get("tools").cloned();
         assert_eq!(tools.is_some(), is_offered, "{kind} {memory:?}");
     }
+}
+
+#[tokio::test]
+async fn a_summary_in_parts_keeps_the_facts_of_all_parts() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = directory.path().join("herma.toml");
+    let settings = "[compaction]\nmodel = \"small\"\n[models.small]\ncontext_window = 2000\n";
+    std::fs::write(&config, settings).expect("a file");
+    let gateway = TestGateway::with_settings(&[("HERMA_CONFIG", &config.display().to_string())]).await;
+    for nth in 0..12 {
+        fill(&gateway, "trip", nth, None).await;
+    }
+    let before = gateway.upstream.requests().len();
+    for fact in ["Ann lives in Oslo.", "Ann likes tea.", "Ann lives in Oslo."] {
+        gateway.upstream.push(Reply::text(format!("They spoke at length.\n\nFacts:\n- {fact}")));
+    }
+    gateway.upstream.otherwise(|_| Reply::text("They spoke at length."));
+    gateway.client().post_json("/api/sessions/trip/compactions", &json!({})).await.expect(200);
+    let parts = gateway.upstream.requests().len() - before;
+    assert!(parts > 2, "{parts}");
+    let mut facts = facts(&gateway).await;
+    facts.sort();
+    assert_eq!(facts, ["Ann likes tea.", "Ann lives in Oslo."]);
+}
+
+#[tokio::test]
+async fn without_facts_a_summary_keeps_all_that_the_model_wrote() {
+    let gateway = TestGateway::with_settings(&[("HERMA_MEMORY__FACTS", "false")]).await;
+    for nth in 0..4 {
+        fill(&gateway, "trip", nth, None).await;
+    }
+    assert!(!compact(&gateway, "trip", SUMMARY).await.contains("`Facts:`"));
+    assert_eq!(facts(&gateway).await, Vec::<String>::new());
+    assert!(gateway.model_view("trip").await[0].contains("Ann lives in Oslo."));
 }

@@ -119,7 +119,7 @@ pub(crate) fn of_turn(connection: &Connection, turn: TurnId) -> StoreResult<Opti
 /// block was made.
 pub(crate) fn still_holds(connection: &Connection, conversation: i64, recall: &Recall) -> StoreResult<bool> {
     for source in &recall.conversations {
-        if !has_conversation(connection, conversation, *source)? {
+        if !has_conversation(connection, conversation, *source, recall.as_of)? {
             return Ok(false);
         }
     }
@@ -131,13 +131,19 @@ pub(crate) fn still_holds(connection: &Connection, conversation: i64, recall: &R
     Ok(!recall.derived || !versions::is_erased_since(connection, recall.as_of)?)
 }
 
-fn has_conversation(connection: &Connection, conversation: i64, source: ConversationId) -> StoreResult<bool> {
+fn has_conversation(
+    connection: &Connection,
+    conversation: i64,
+    source: ConversationId,
+    as_of: i64,
+) -> StoreResult<bool> {
     connection
         .prepare_cached(
             "SELECT 1 FROM conversations s CROSS JOIN conversations c ON c.pk = ?1
-             WHERE s.id = ?2 AND s.deleted = 0 AND s.tenant_pk = c.tenant_pk AND s.session_key = c.session_key",
+             WHERE s.id = ?2 AND s.deleted = 0 AND s.rewritten <= ?3 AND s.tenant_pk = c.tenant_pk
+             AND s.session_key = c.session_key",
         )
-        .and_then(|mut select| select.exists(params![conversation, source.uuid().as_bytes()]))
+        .and_then(|mut select| select.exists(params![conversation, source.uuid().as_bytes(), as_of]))
         .translated()
 }
 
@@ -151,27 +157,44 @@ fn has_memory(connection: &Connection, conversation: i64, source: MemoryId, as_o
         .translated()
 }
 
-/// Deletes the blocks of other turns that quote a conversation. Blocks that are not stored yet will not be.
+/// Deletes the blocks of other turns that quote a conversation that is erased. Blocks that are not stored yet will not
+/// be.
 pub(crate) fn forget_conversation(connection: &Connection, conversation: i64) -> StoreResult<()> {
+    let Some((tenant, session_key, id)) = under_key(connection, conversation)? else { return Ok(()) };
+    // Nothing else raises it if the index has none of the messages.
+    versions::raise(connection, conversation)?;
+    drop_quotes(connection, tenant, &session_key, &id.to_string())
+}
+
+/// The same for a conversation of which a message was changed or deleted.
+pub(crate) fn forget_rewritten(connection: &Connection, conversation: i64) -> StoreResult<()> {
+    let Some((tenant, session_key, id)) = under_key(connection, conversation)? else { return Ok(()) };
+    versions::raise(connection, conversation)?;
+    connection
+        .prepare_cached("UPDATE conversations SET rewritten = (SELECT changes FROM memory_state) WHERE pk = ?1")
+        .and_then(|mut update| update.execute([conversation]))
+        .translated()?;
+    drop_quotes(connection, tenant, &session_key, &id.to_string())
+}
+
+/// The session key of a conversation, and its id. `None` if it has no key.
+fn under_key(
+    connection: &Connection,
+    conversation: i64,
+) -> StoreResult<Option<(TenantId, SessionKey, ConversationId)>> {
     let found = connection
         .prepare_cached("SELECT tenant_pk, session_key, id FROM conversations WHERE pk = ?1")
         .and_then(|mut select| {
             select
                 .query_row([conversation], |row| {
                     let id = ConversationId::from_uuid(rows::uuid(row, 2)?);
-                    Ok((TenantId(row.get(0)?), rows::session_key(row, 1)?, id))
+                    let tenant = TenantId(row.get(0)?);
+                    Ok(rows::session_key(row, 1)?.map(|key| (tenant, key, id)))
                 })
                 .optional()
         })
         .translated()?;
-    match found {
-        Some((tenant, Some(session_key), id)) => {
-            // Nothing else raises it if the index has none of the messages.
-            versions::raise(connection, conversation)?;
-            drop_quotes(connection, tenant, &session_key, &id.to_string())
-        }
-        Some((_, None, _)) | None => Ok(()),
-    }
+    Ok(found.flatten())
 }
 
 /// Deletes the blocks of a key's turns that have what an outside provider concluded, because a conversation is erased

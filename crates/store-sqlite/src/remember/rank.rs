@@ -8,7 +8,7 @@ use herma_store::{MemoryQuery, Passage, Remembered};
 
 use super::known::bytes_of_found;
 use super::lookups::{Lookups, NotFound};
-use super::said::Said;
+use super::said::{Said, SaidRow};
 
 /// How many of the newest rows of a word are considered.
 pub(super) const NEWEST: usize = 48;
@@ -105,7 +105,11 @@ fn best_said(lookups: &Lookups<'_>, query: &MemoryQuery) -> Vec<RatedRow<Arc<Sai
             None => (&list.rows, score(list.count_besides(own).min(NEWEST), NEWEST), Some(own)),
         };
         let longest = if is_hidden { NEWEST_BESIDE_OWN } else { NEWEST };
-        let rows = rows.iter().filter(move |row| skipped.is_none_or(|own| !row.is_of(own))).take(longest);
+        let is_left_out = move |row: &SaidRow| match skipped {
+            Some(own) => row.is_of(own),
+            None => is_hidden && row.said.is_shown(&query.shown),
+        };
+        let rows = rows.iter().filter(move |row| !is_left_out(row)).take(longest);
         words.push(WordRows { score, rows: rows.map(|row| (row.key, row)).peekable() });
     }
     let rated = best(words, query.passages + MOST_FRUITLESS);

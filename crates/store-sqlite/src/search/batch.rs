@@ -32,10 +32,13 @@ impl BatchLimit {
 }
 
 /// Columns of a message, from [`MESSAGES`], that tell whether it has changed. The last ones are the session key under
-/// which it can be recalled, `NULL` if it is not to be recalled, and whether nothing hides it.
+/// which it may be recalled, `NULL` if it is not to be recalled, and whether nothing hides it. A turn that has not
+/// ended may still say that it is recorded.
 pub(super) const SOURCE: &str = "m.pk, m.id, m.digest,
-     iif(coalesce(r.recorded, c.origin_kind = 'main' OR c.origin_kind = 'branch') AND m.role <> 'tool', c.session_key,
-     NULL), m.status = 'complete' AND c.rewinds IS NULL AND c.deleted = 0";
+     iif(coalesce(r.recorded, c.origin_kind = 'main' OR c.origin_kind = 'branch'
+                  OR EXISTS (SELECT 1 FROM turns t WHERE t.pk = m.turn_pk AND t.state <> 'completed'))
+         AND m.role <> 'tool', c.session_key, NULL),
+     m.status = 'complete' AND c.rewinds IS NULL AND c.deleted = 0";
 /// More columns, for a message that is indexed. They follow [`SOURCE`]. Those from the fourth on are for recalls.
 const TEXT: &str = "m.payload, s.tenant_pk, s.conversation_pk, c.id, m.role, m.created_at, m.seq, r.recorded,
      c.session_key";

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::batch::{self, Batch, BatchLimit};
 use super::common::Vocabulary;
-use super::write::write;
+use super::write::{CLAIM, write};
 use crate::failure::{StoreResult, Translate};
 use crate::maintenance;
 use crate::remember::{RecallCache, Written};
@@ -121,11 +121,13 @@ impl Indexer {
         connection
             .prepare_cached(
                 "SELECT newest - through, newest, EXISTS (SELECT 1 FROM search_again),
-                 owner <> ?1 AND claimed_until > ?2, EXISTS (SELECT 1 FROM search_forget) FROM search_state,
+                 owner <> ?1 AND claimed_until > ?2 AND claimed_until <= ?3, EXISTS (SELECT 1 FROM search_forget) FROM search_state,
                  (SELECT coalesce(max(pk), 0) AS newest FROM messages)",
             )
             .and_then(|mut select| {
-                select.query_row([self.owner, maintenance::now().0], |row| {
+                // A claim from further ahead was made before the clock was set back, and would last for long.
+                let now = maintenance::now();
+                select.query_row([self.owner, now.0, now.plus(CLAIM).0], |row| {
                     Ok(PendingWork {
                         messages: row.get(0)?,
                         newest: row.get(1)?,

@@ -390,3 +390,43 @@ pub async fn what_is_not_recorded_is_not_remembered<S: Store>(world: &World<S>) 
     }
     world.one.index_all().await.unwrap();
 }
+
+pub async fn a_helpers_turn_that_was_indexed_while_it_ran_is_remembered_if_it_is_recorded<S: Store>(world: &World<S>) {
+    for (to, recorded) in [("recorded", true), ("other", false)] {
+        let mut admission = world.ask(to, "a heron and a stork");
+        admission.session_key = Some(key("ann"));
+        admission.creation.kind = SessionKind::Auxiliary;
+        let turn = running(world.admit(&world.one, admission).await);
+        world.one.index_all().await.unwrap();
+        let outcome = TurnOutcome::Completed { messages: vec![message(Role::Assistant, "yes")], finish: finish() };
+        let recall = Recall::without_block(RecallStatus::Nothing, recorded);
+        world.one.commit(Commit { recall: Some(Arc::new(recall)), ..world.commit(&turn, outcome) }).await.unwrap();
+    }
+    // So many messages have the word that it is looked for under the key.
+    for nth in 0..50 {
+        talk_as(world, "bob", "many", &format!("heron {nth}"), "a heron").await;
+    }
+    let recorded = world.read("recorded").await.unwrap().facts.id;
+    let found = found(world, "ann", &["heron"], "new").await;
+    assert_eq!(found.passages.iter().map(|passage| passage.conversation).collect::<Vec<_>>(), [recorded]);
+}
+
+pub async fn what_a_compacted_conversation_still_shows_does_not_hide_other_conversations<S: Store>(world: &World<S>) {
+    talk_as(world, "ann", "earlier", "a heron is called Bello", "a fine name").await;
+    for nth in 0..30 {
+        talk_as(world, "ann", "long", &format!("heron {nth}"), "I see").await;
+    }
+    world.one.index_all().await.unwrap();
+    let asking = world.read("long").await.unwrap();
+    let query = MemoryQuery {
+        tenant: world.scope.tenant,
+        session_key: key("ann"),
+        words: vec!["heron".to_owned()],
+        passages: 4,
+        facts: 0,
+        shown: Shown { conversation: asking.facts.id, hidden_through: Some(asking.messages[1].seq) },
+        as_of: None,
+    };
+    let remembered = world.two.remember(query).await.unwrap();
+    assert_eq!(said(&remembered), ["a heron is called Bello", "heron 0"], "and what the compaction took out of view");
+}

@@ -11,7 +11,7 @@ use super::World;
 use super::fixture::{finish, message, name, running};
 use super::memories::{add, all, key, talk_as};
 use super::summaries::compacted;
-use crate::{Append, Children, Commit, NewCompaction, NewMemory, Running, Store, TurnOutcome};
+use crate::{Append, Children, Commit, NewCompaction, NewMemory, RewriteOutcome, Running, Store, TurnOutcome};
 
 /// A turn under a key, which has recalled a block.
 async fn begun<S: Store>(world: &World<S>, to: &str) -> Running {
@@ -89,6 +89,29 @@ pub async fn a_block_may_be_shown_again_while_what_it_quotes_is_there<S: Store>(
     assert!(!holds(&quotes).await && holds(&quoting(&turn, &[source], &[])).await);
     world.one.delete(&world.scope, &name("source"), Children::Keep, world.now()).await.unwrap();
     assert!(!holds(&quoting(&turn, &[source], &[])).await);
+}
+
+pub async fn a_block_that_quotes_a_message_goes_when_the_message_is_rewritten<S: Store>(world: &World<S>) {
+    for to in ["changed", "removed", "untouched"] {
+        talk_as(world, "ann", to, "my dog is called Bello", "a fine name").await;
+    }
+    let source = async |to: &str| world.read(to).await.unwrap().facts.id;
+    let (changed, removed, untouched) = (source("changed").await, source("removed").await, source("untouched").await);
+    let stored = begun(world, "stored").await;
+    assert!(is_stored(world, &stored, quoting(&stored, &[changed], &[])).await);
+    let turns = [begun(world, "one").await, begun(world, "two").await, begun(world, "three").await];
+    let message = world.nth("changed", 0).await;
+    assert_eq!(world.rewrite(&world.two, "changed", &message, Some("my dog has a name")).await, RewriteOutcome::Done);
+    world.remove("removed", 0).await;
+    assert_eq!(world.turn(stored.turn).await.unwrap().recall.unwrap().block, None);
+    let [one, two, three] = turns;
+    for (turn, gone) in [(&one, changed), (&two, removed)] {
+        assert!(!world.two.still_quotable(turn.lease, &quoting(turn, &[gone], &[])).await.unwrap());
+        assert!(!is_stored(world, turn, quoting(turn, &[untouched, gone], &[])).await);
+    }
+    assert!(is_stored(world, &three, quoting(&three, &[untouched], &[])).await);
+    let later = begun(world, "later").await;
+    assert!(is_stored(world, &later, quoting(&later, &[changed, removed], &[])).await, "it quotes what is there now");
 }
 
 /// Ends a turn that says whether it is recorded.

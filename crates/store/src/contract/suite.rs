@@ -49,11 +49,14 @@ macro_rules! contract_suite {
                 what_is_said_after_a_recall_is_remembered_by_every_process
                 a_restored_turn_is_remembered_only_if_it_was_recorded
                 what_is_said_in_a_running_turn_is_not_remembered
+                a_helpers_turn_that_was_indexed_while_it_ran_is_remembered_if_it_is_recorded
+                what_a_compacted_conversation_still_shows_does_not_hide_other_conversations
             }
             quoting {
                 a_block_is_not_stored_if_what_it_quotes_went_while_its_turn_ran
                 a_step_stores_no_block_that_quotes_what_is_gone
                 a_block_may_be_shown_again_while_what_it_quotes_is_there
+                a_block_that_quotes_a_message_goes_when_the_message_is_rewritten
                 a_compaction_of_turns_that_are_not_recorded_adds_no_facts
             }
             readings {
