@@ -109,6 +109,7 @@ fn archive(binary: &Path, dist: &Path, target: &str) -> io::Result<PathBuf> {
         let name = Path::new(to).file_name().unwrap_or_default();
         install(&workspace::root().join(from), &directory.join(name), 0o644)?;
     }
+    pages(&directory)?;
     let file = dist.join(format!("{name}.tar.gz"));
     let mut tar = Command::new("tar");
     tar.args(["--owner=0", "--group=0", "--sort=name", "-czf"]).arg(&file).arg("-C").arg(dist).arg(&name);
@@ -129,6 +130,7 @@ fn package(binary: &Path, dist: &Path, architecture: &str) -> io::Result<PathBuf
         install(&workspace::root().join(from), &root.join(to), 0o644)?;
     }
     let documents = root.join("usr/share/doc/herma");
+    pages(&documents)?;
     write(&documents.join("copyright"), COPYRIGHT, 0o644)?;
     let date =
         workspace::output(Command::new("git").current_dir(workspace::root()).args(["log", "-1", "--format=%aD"]))?;
@@ -152,6 +154,16 @@ fn package(binary: &Path, dist: &Path, architecture: &str) -> io::Result<PathBuf
     build.args(["--build", "--root-owner-group"]).arg(&root).arg(&file);
     succeed(&mut build)?;
     Ok(file)
+}
+
+/// Puts the pages that README.md leads to beside it.
+fn pages(directory: &Path) -> io::Result<()> {
+    let mut list = Command::new("git");
+    list.current_dir(workspace::root()).args(["ls-files", "docs", "SECURITY.md", "CONTRIBUTING.md"]);
+    for page in workspace::output(&mut list)?.lines() {
+        install(&workspace::root().join(page), &directory.join(page), 0o644)?;
+    }
+    Ok(())
 }
 
 fn control(architecture: &str, c_library: Option<u32>) -> String {
