@@ -473,7 +473,7 @@ mod tests {
             ("compact", false),
             ("list --kind main --archived --limit 5 --json", true),
             ("list --all", true),
-            ("list --all --limit 5", false),
+            ("list --all --limit 5", true),
             ("list --limit 0", false),
             ("list --kind king", false),
             ("show trip --messages 3", true),

@@ -6,6 +6,9 @@ use crate::next_command;
 use crate::terminal::{Stream, Style};
 use crate::text_width::{columns, wrapped};
 
+/// What a line begins with that is to be pasted. With a line end in it, it could not be, so the terminal breaks it.
+const PASTED: &str = "    ";
+
 /// Writes a line of the command's answer.
 pub(crate) fn answer(line: &str) -> io::Result<()> {
     writeln!(io::stdout().lock(), "{line}")
@@ -38,14 +41,15 @@ fn send(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// The text in lines that fit into a terminal of this width. Lines that fit, such as those of tables, stay as they are.
+/// The text in lines that fit into a terminal of this width. Lines that fit, such as those of tables, stay as they are,
+/// and so do lines to be pasted.
 fn fitted(text: &str, width: Option<usize>) -> String {
     let Some(width) = width else { return text.to_owned() };
     text.split('\n').flat_map(|line| fitted_line(line, width)).collect::<Vec<_>>().join("\n")
 }
 
 fn fitted_line(line: &str, width: usize) -> Vec<String> {
-    if columns(line) <= width {
+    if columns(line) <= width || line.starts_with(PASTED) {
         return vec![line.to_owned()];
     }
     let Some(at) = next_command::starts_in(line) else { return indented(line, width) };
@@ -85,6 +89,7 @@ mod tests {
             "NAME  AGE\nerror: it was ended; to\nopen it again:\n  herma sessions reopen trip --data /a/long/path"
         );
         assert_eq!(fitted("  one two three", Some(10)), "  one two\n  three");
+        assert_eq!(fitted("    curl -d 'one two'", Some(10)), "    curl -d 'one two'");
     }
 
     #[test]

@@ -3,9 +3,12 @@
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-/// The columns that a text takes.
+/// The columns that a text takes. Codes of colours take none.
 pub(crate) fn columns(text: &str) -> usize {
-    text.width()
+    let mut parts = text.split("\u{1b}[");
+    let first = parts.next().unwrap_or_default();
+    let behind_code = |part: &str| part.split_once('m').map_or(part.width(), |(_, rest)| rest.width());
+    first.width() + parts.map(behind_code).sum::<usize>()
 }
 
 /// The letters of a text as people see them, each with its columns. An emoji of several code points is one letter.
@@ -77,6 +80,7 @@ mod tests {
     fn wide_letters_take_two_columns_and_are_never_cut_in_half() {
         assert_eq!(columns("オスロ"), 6);
         assert_eq!(columns("👩‍🚀 zürich"), 9);
+        assert_eq!(columns("\u{1b}[1mオスロ\u{1b}[0m may"), 10);
         assert_eq!(shortened("オスロ", 6), "オスロ");
         assert_eq!(shortened("オスロ", 5), "オス…");
         assert_eq!(shortened("オスロ", 4), "オ…");

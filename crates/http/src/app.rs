@@ -10,7 +10,7 @@ use herma_gateway::{Gateway, Origin, Sessions};
 use herma_model::{CreatorKind, Principal};
 use herma_wire::responses::{HostedTools, KeptItems, Known};
 use http::header::ETAG;
-use http::{HeaderName, HeaderValue, Method};
+use http::{HeaderName, HeaderValue, Method, Uri};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 use crate::body_budget::BodyBudget;
@@ -170,7 +170,7 @@ pub(crate) fn router(app: &Shared) -> Router {
         .route_layer(Guard::new(app));
     let routes = open
         .merge(guarded)
-        .fallback(async || ApiError::unknown_route())
+        .fallback(async |uri: Uri| ApiError::unknown_route(uri.path()))
         .method_not_allowed_fallback(async || ApiError::method_not_allowed())
         .with_state(Arc::clone(app));
     let origins = &app.settings.cors_origins;

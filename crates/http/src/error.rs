@@ -157,8 +157,13 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request", "a message must be JSON in a text frame")
     }
 
-    pub(crate) fn unknown_route() -> Self {
-        Self::not_found("there is no such route; GET /openapi.json lists them")
+    pub(crate) fn unknown_route(path: &str) -> Self {
+        match meant_route(path) {
+            Some(meant) => {
+                Self::not_found(&format!("there is no such route; {meant} is one: base URLs end in one /v1"))
+            }
+            None => Self::not_found("there is no such route; GET /openapi.json lists them"),
+        }
     }
 
     pub(crate) fn method_not_allowed() -> Self {
@@ -398,6 +403,14 @@ impl IntoResponse for ApiError {
         }
         response
     }
+}
+
+/// The route that a client means whose base URL lacks the `/v1`, or has it twice.
+fn meant_route(path: &str) -> Option<String> {
+    const BELOW_V1: [&str; 7] = ["chat", "responses", "conversations", "runs", "models", "completions", "embeddings"];
+    let route = path.strip_prefix("/v1/v1/").or_else(|| path.strip_prefix('/'))?;
+    let resource = route.split('/').next().unwrap_or_default();
+    BELOW_V1.contains(&resource).then(|| format!("/v1/{}", route.chars().take(64).collect::<String>()))
 }
 
 #[cfg(test)]

@@ -21,7 +21,11 @@ pub(super) fn read(flags: &ChatFlags) -> anyhow::Result<Option<String>> {
     let parts = [words.trim(), piped.trim_end()];
     let prompt = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n");
     if prompt.trim().is_empty() {
-        return Err(Misuse("there is nothing to ask: the prompt is empty".to_owned()).into());
+        return Err(Misuse(
+            "there is nothing to ask: the prompt is empty; write a question behind `chat`, or send it to stdin"
+                .to_owned(),
+        )
+        .into());
     }
     Ok(Some(prompt))
 }

@@ -36,6 +36,8 @@ mod unix {
             let mut quiet = before.clone();
             quiet.local_modes.remove(LocalModes::ECHO | LocalModes::ECHONL | LocalModes::ICANON);
             quiet.input_modes.remove(InputModes::ICRNL);
+            // Ctrl-C cancels the answer, and keeps what was typed before it.
+            quiet.local_modes.insert(LocalModes::NOFLSH);
             quiet.special_codes[SpecialCodeIndex::VMIN] = 1;
             quiet.special_codes[SpecialCodeIndex::VTIME] = 0;
             tcsetattr(io::stdin(), OptionalActions::Drain, &quiet).ok()?;

@@ -110,7 +110,8 @@ impl Talk<'_> {
 
     /// What the tab key completes now. Without a list it completes commands only.
     async fn words(&self) -> ChatWords {
-        let filter = ListFilter { user_facing: Some(true), limit: COMPLETED, ..ListFilter::default() };
+        let filter =
+            ListFilter { user_facing: Some(true), answered: Some(true), limit: COMPLETED, ..ListFilter::default() };
         let rows = Sessions::of(&*self.store, &self.principal).list(filter).await.map_or(Vec::new(), |page| page.rows);
         let known = |row: &ConversationRow| KnownConversation {
             name: row.facts.name().map_or_else(|| short_id(row.facts.id), output::printable),

@@ -21,8 +21,8 @@ pub(super) enum Block {
     Fence(String),
     /// A line between two parts.
     Rule,
-    /// A line that is shown as it is, such as a row of a table.
-    Verbatim,
+    /// A row of a table.
+    TableRow,
 }
 
 impl Block {
@@ -58,7 +58,7 @@ impl Block {
             return Self::Rule;
         }
         if text.starts_with('|') {
-            return Self::Verbatim;
+            return Self::TableRow;
         }
         listed(line).or_else(|| quoted(line)).unwrap_or_else(|| plain(line))
     }

@@ -1,8 +1,9 @@
 //! Shows Markdown in a terminal while it streams: words are wrapped at the width of the terminal, and headings, lists,
-//! code, emphasis and links look like what they are.
+//! tables, code, emphasis and links look like what they are.
 //!
 //! - [`block`]: what kind of line it is.
 //! - [`inline`]: emphasis, code and links in a line.
+//! - [`table`]: the rows of a table.
 //! - [`wrap`]: words into lines of the terminal.
 //!
 //! A piece is shown as soon as later pieces cannot change how it looks. Text comes without control characters, and no
@@ -10,9 +11,11 @@
 
 mod block;
 mod inline;
+mod table;
 mod wrap;
 
 use self::block::Block;
+use self::inline::Span;
 use self::wrap::Wrap;
 use crate::terminal::{Colour, Style};
 use crate::text_width::letters;
@@ -30,12 +33,14 @@ pub(crate) struct Markdown {
     before: Option<char>,
     /// The fence that ends the code block that this is in.
     fence: Option<String>,
+    /// The rows of the table that this is in.
+    table: Vec<String>,
 }
 
 impl Markdown {
     pub(crate) fn new(width: usize, is_styled: bool) -> Self {
         let wrap = Wrap::new(width, is_styled);
-        Self { wrap, is_styled, pending: String::new(), block: None, before: None, fence: None }
+        Self { wrap, is_styled, pending: String::new(), block: None, before: None, fence: None, table: Vec::new() }
     }
 
     /// The width of the terminal may have changed. Lines that are shown stay as they are.
@@ -50,7 +55,9 @@ impl Markdown {
                 Some(rest) => {
                     self.pending.push_str(rest);
                     self.end_line();
-                    self.wrap.line_break();
+                    if self.table.is_empty() {
+                        self.wrap.line_break();
+                    }
                 }
                 None => {
                     self.pending.push_str(part);
@@ -63,8 +70,13 @@ impl Markdown {
 
     /// Shows the rest. The cursor stays behind the last letter.
     pub(crate) fn finish(&mut self) -> String {
-        if !self.pending.is_empty() || self.block.is_some() {
+        let is_mid_line = !self.pending.is_empty() || self.block.is_some();
+        if is_mid_line {
             self.end_line();
+        }
+        self.show_table();
+        if !is_mid_line && self.wrap.is_mid_line() {
+            self.wrap.line_break();
         }
         self.wrap.end_word();
         self.fence = None;
@@ -109,10 +121,7 @@ impl Markdown {
                 self.wrap.verbatim(&line, Style::DIM);
                 self.fence = Some(fence);
             }
-            Some(Block::Verbatim) => {
-                let line = std::mem::take(&mut self.pending);
-                self.wrap.verbatim(&line, Style::default());
-            }
+            Some(Block::TableRow) => self.table.push(std::mem::take(&mut self.pending)),
             Some(Block::Rule) => {
                 self.pending.clear();
                 self.wrap.rule();
@@ -126,8 +135,25 @@ impl Markdown {
         }
     }
 
+    /// Shows the table that has ended. The cursor stays behind its last row.
+    fn show_table(&mut self) {
+        let rows = std::mem::take(&mut self.table);
+        let drawn = table::drawn(&rows, self.wrap.width());
+        let as_written = || rows.iter().map(|row| vec![Span { text: row.clone(), style: Style::default() }]).collect();
+        for (number, row) in drawn.unwrap_or_else(as_written).iter().enumerate() {
+            if number > 0 {
+                self.wrap.line_break();
+            }
+            row.iter().for_each(|span| self.wrap.verbatim(&span.text, span.style));
+        }
+    }
+
     /// Begins a line of a known kind: its mark is shown, and does not stay in what is pending.
     fn begin(&mut self, block: Block) {
+        if !self.table.is_empty() && block != Block::TableRow {
+            self.show_table();
+            self.wrap.line_break();
+        }
         self.before = None;
         if let Block::Text { mark, shown, further } = &block {
             self.pending.drain(..*mark);

@@ -56,7 +56,25 @@ fn what_is_no_markdown_stays_as_it_is() {
     }
     assert_eq!(styled("**open"), "**open");
     assert_eq!(shown(&["**bold** and\n- x\n"], 30, false), "**bold** and\n- x\n");
-    assert_eq!(styled("| a | b |\n|---|---|"), "| a | b |\n|---|---|");
+}
+
+#[test]
+fn the_columns_of_a_table_stand_below_each_other() {
+    let table = "| what | how many |\n|---|--:|\n| **boats** | 3 |\n| a\\|b | |\n| 船 | 12 |";
+    let drawn = "^[1mwhat^[0m   ^[1mhow many^[0m\n^[2m─────^[0m  ^[2m────────^[0m\n^[1mboats^[0m         3\na|b\n\
+                 船           12";
+    assert_eq!(styled(table), drawn);
+    assert_eq!(styled(&format!("So:\n{table}\nand on")), format!("So:\n{drawn}\nand on"));
+    assert_eq!(styled(&format!("{table}\n")), format!("{drawn}\n"));
+}
+
+#[test]
+fn what_is_no_table_or_too_wide_a_one_is_shown_as_it_was_written() {
+    for text in
+        ["| a |", "| a | b |\n| c | d |", "| a\n\n|---|", &format!("| a | b |\n|---|---|\n| {} | 1 |", "x".repeat(30))]
+    {
+        assert_eq!(styled(text), text);
+    }
 }
 
 proptest! {

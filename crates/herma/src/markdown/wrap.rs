@@ -27,6 +27,15 @@ impl Wrap {
         Self { width, is_styled, out, column: 0, further: String::new(), spaces: 0, word, word_columns: 0 }
     }
 
+    pub(super) const fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Whether the cursor stands behind something.
+    pub(super) const fn is_mid_line(&self) -> bool {
+        self.column > 0
+    }
+
     pub(super) fn set_width(&mut self, width: usize) {
         self.width = width;
     }

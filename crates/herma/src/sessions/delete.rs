@@ -7,7 +7,7 @@ use herma_store::{Children, ConversationRow, Pin, Store};
 
 use super::{explain, id_prefix};
 use crate::arguments::DeleteFlags;
-use crate::{consent, excerpt, receipt};
+use crate::{consent, excerpt, next_command, receipt, short_id};
 
 /// The most characters of a title.
 const TITLE: usize = 40;
@@ -21,13 +21,13 @@ pub(super) async fn delete(store: &dyn Store, operator: &Principal, flags: &Dele
             receipt::print(store, operator, deleted, flags.session.id.as_str(), flags.session.shared.json).await
         }
         Err(GatewayError::NotFound(_)) if flags.yes => {
-            let is_part = id_prefix::complete(sessions, &alias).await.is_ok();
-            let whole = "with --yes, give a name or a whole id, not a short id or a beginning";
-            Err(if is_part {
-                anyhow!("no conversation is known by {alias}; {whole}")
-            } else {
-                explain::unknown(&alias)
-            })
+            let whole = id_prefix::complete(sessions, &alias).await.map_err(|_| explain::unknown(&alias))?;
+            let rule = "with --yes, give a name or a whole id, not a short id or a beginning";
+            // What only begins like a name may be meant for a conversation that is deleted already.
+            let meant = short_id::is_one(alias.as_str())
+                .then(|| next_command::with(&["sessions", "delete", "--yes"], &[], &[whole.as_str()]));
+            let command = meant.map(|command| format!(": {command}")).unwrap_or_default();
+            Err(anyhow!("no conversation is known by {alias}; {rule}{command}"))
         }
         Err(error) => Err(explain::explained(&alias)(error)),
     }

@@ -61,5 +61,6 @@ pub(crate) fn ended(alias: &Alias) -> String {
 
 /// The name leads to no conversation.
 pub(super) fn unknown(alias: &Alias) -> anyhow::Error {
-    anyhow!("no conversation is known by {alias}; check the id, --tenant, --data and --store")
+    let list = next_command::of(&["sessions", "list", "--all"]);
+    anyhow!("no conversation is known by {alias}; check the id, --tenant, --data and --store, or see all: {list}")
 }

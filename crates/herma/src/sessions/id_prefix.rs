@@ -93,6 +93,8 @@ fn choose(typed: &Alias, found: &[ConversationRow]) -> anyhow::Result<Alias> {
 }
 
 fn ambiguous(typed: &Alias, found: &[ConversationRow]) -> anyhow::Error {
+    let mut known = HashSet::new();
+    let found: Vec<_> = found.iter().filter(|row| known.insert(row.facts.id)).cloned().collect();
     let shown = list::as_table(&found[..found.len().min(MAX_SHOWN)], now(), ListView::Conversations, Stream::Stderr);
     let more = match found.len().saturating_sub(MAX_SHOWN) {
         0 => String::new(),

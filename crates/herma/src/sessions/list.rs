@@ -15,10 +15,12 @@ use crate::{excerpt, next_command, output, short_id, table};
 /// The most characters of a title and of a name. A terminal may be narrower.
 const TITLE: usize = 60;
 const NAME: usize = 32;
+/// The most rows, if no flag says how many.
+const USUAL: usize = 20;
 
 /// Prints the requested rows.
 pub(super) async fn print(sessions: &Sessions<'_>, flags: &ListFlags) -> anyhow::Result<()> {
-    let most = if flags.all { usize::MAX } else { flags.limit };
+    let most = flags.limit.unwrap_or(if flags.all { usize::MAX } else { USUAL });
     let mut filter = filter(sessions, flags).await?;
     let (mut rows, mut count) = (Vec::new(), 0);
     loop {

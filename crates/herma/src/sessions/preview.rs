@@ -1,6 +1,7 @@
 //! Prints a dry run of a compaction: what would be kept, summarised and written.
 
 use herma_gateway::Preview;
+use herma_model::Message;
 use herma_wire::chat::shown_text;
 use herma_wire::resource::CompactionPreview;
 
@@ -21,8 +22,9 @@ fn as_text(preview: &Preview) -> String {
     let Preview { first, through, summarised, sizes, .. } = preview;
     let mut lines = vec![format!("summarised: {summarised} messages, from {} to {}", first.0, through.0)];
     lines.push(format!("kept word for word: {} messages", preview.carried.len() + preview.kept.len()));
-    let kept = preview.carried.iter().chain(&preview.kept);
-    lines.extend(kept.map(|message| format!("  {} {}", message.seq.0, excerpt::of(message))));
+    let line = |message: &Message| format!("  {} {}", message.seq.0, excerpt::of(message));
+    lines.extend(preview.carried.iter().map(|message| format!("{} (summarised too)", line(message))));
+    lines.extend(preview.kept.iter().map(|message| line(message)));
     let model = preview.model.as_deref().map(|name| format!(" by {name}")).unwrap_or_default();
     lines.push(format!("written{model} ({}):", preview.mode.as_str()));
     let summary = output::printable(&shown_text(&preview.summary).unwrap_or_default());

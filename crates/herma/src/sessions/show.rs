@@ -82,7 +82,8 @@ impl LastEntries {
             lines.push(if full { whole(one) } else { entry(one) });
             if turn_of(one) != entries.peek().and_then(|next| turn_of(next)) {
                 let failed = self.states.get(&one.seq()).copied().and_then(unanswered);
-                let rewound = self.rewound.contains(&one.seq()).then_some("taken back: the model is not shown it");
+                let rewound =
+                    self.rewound.contains(&one.seq()).then_some("the turn was taken back: the model is not shown it");
                 let endings: Vec<_> = failed.into_iter().chain(rewound).collect();
                 if !endings.is_empty() {
                     lines.push(marked(&format!("  ({})", endings.join("; "))));

@@ -35,7 +35,7 @@ fn nothing_to_ask_is_a_mistake_of_the_command_line() {
     exit 2
     --- stdout
     --- stderr
-    error: there is nothing to ask: the prompt is empty
+    error: there is nothing to ask: the prompt is empty; write a question behind `chat`, or send it to stdin
     ");
 }
 

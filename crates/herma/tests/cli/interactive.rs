@@ -168,6 +168,44 @@ async fn ctrl_c_cancels_the_answer_and_not_the_chat() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_typed_ahead_of_ctrl_c_waits_for_the_prompt() {
+    let upstream = ScriptedUpstream::start().await;
+    upstream.push(Reply::hang_after(1));
+    let terminal = Terminal::new();
+    let mut chat = scripted(&upstream, &terminal).await;
+    tokio::task::block_in_place(|| {
+        chat.types("one");
+        chat.types(ENTER);
+        chat.until("chunk1");
+        chat.types("typed ahead");
+        chat.types(CTRL_C);
+        chat.shows(|screen| screen.contains("(cancelled)") && screen.contains("> typed ahead"));
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_comes_while_the_terminal_changes_its_size_fits_from_then_on() {
+    let upstream = ScriptedUpstream::start().await;
+    let gate = Gate::new();
+    let (before, after) = ("wide ".repeat(14), "narrow ".repeat(20));
+    upstream.push(Completion::chunks([before, after]).pace(Pace::Gated(gate.clone())).into());
+    let terminal = Terminal::new();
+    let mut chat = scripted(&upstream, &terminal).await;
+    gate.release(1);
+    tokio::task::block_in_place(|| {
+        chat.types("one");
+        chat.types(ENTER);
+        chat.until("wide");
+        chat.resize(24, 40);
+    });
+    gate.open();
+    tokio::task::block_in_place(|| {
+        let screen = chat.shows(|screen| screen.matches("narrow").count() == 20 && is_at_prompt(screen));
+        assert!(screen.lines().any(|line| line.trim_end() == ["narrow"; 5].join(" ")), "{screen}");
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_asked_after_a_cancelled_first_question_and_new_is_not_that_question() {
     let upstream = ScriptedUpstream::start().await;
     upstream.push(Reply::hang_after(1));
@@ -248,7 +286,14 @@ fn commands_list_switch_branch_undo_and_title() {
     say("/model", "the model is offline");
     say("/branch By train", "a branch of trip; /switch trip goes back");
     say("by train", "(message 3 of");
-    say("/sessions", "By train");
+    let listed = say("/sessions", "MESSAGES");
+    let column = |row: &str, cell: &str| {
+        let line = listed.lines().rfind(|line| line.starts_with(row)).unwrap_or_else(|| panic!("{row} in\n{listed}"));
+        line.find(cell).unwrap_or_else(|| panic!("{cell} in {line}"))
+    };
+    for (heading, cell) in [("TITLE", "flour and water"), ("KIND", "main")] {
+        assert_eq!(column("NAME", heading), column("recipe", cell), "{listed}");
+    }
     say("/switch recipe", "continuing recipe");
     say("and salt", "(message 2 of");
     say("/compact", "error: ");

@@ -3,11 +3,26 @@ use std::net::TcpListener;
 
 use herma_testkit::Launch;
 
+use crate::typed::{CTRL_C, TypedCommand};
 use crate::{HERMA, Terminal, redacted};
 
 fn mode(path: &std::path::Path) -> u32 {
     use std::os::unix::fs::PermissionsExt;
     fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn what_the_first_start_says_to_try_can_be_pasted_from_a_narrow_terminal() {
+    let terminal = Terminal::new();
+    let mut serve = TypedCommand::start_in(&terminal.command(&["serve", "--listen", "127.0.0.1:0"]), 40, 60);
+    let before = serve.until("/v1/chat/completions -H \"Authorization: Bearer $(cat '");
+    let rest = serve.until("herma listening on");
+    assert!(before.contains("Try it:\r\n\r\n    curl http://"), "{before}");
+    let shell = r#"-d '{"messages": [{"role": "user", "content": "Hello"}]}'"#;
+    assert!(rest.contains("api-key')\" \\\r\n      -H 'Content-Type: application/json'"), "{rest}");
+    assert!(rest.contains(shell), "{rest}");
+    serve.types(CTRL_C);
+    assert_eq!(serve.code(), Some(0));
 }
 
 #[tokio::test]

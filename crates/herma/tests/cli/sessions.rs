@@ -155,7 +155,7 @@ fn a_name_or_a_tenant_that_leads_nowhere_is_said_so() {
             exit 1
             --- stdout
             --- stderr
-            error: no conversation is known by nobody; check the id, --tenant, --data and --store
+            error: no conversation is known by nobody; check the id, --tenant, --data and --store, or see all: herma sessions list --all --data DATA
             ");
             insta::assert_snapshot!(terminal.sessions(&format!("{line} trip{last} --tenant wbe")).transcript(), @"
             exit 1

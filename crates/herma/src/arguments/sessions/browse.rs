@@ -72,11 +72,11 @@ pub(crate) struct ListFlags {
     /// Only what never had an answer
     #[arg(long)]
     pub(crate) unanswered: bool,
-    /// Most rows
-    #[arg(long, value_name = "ROWS", default_value = "20", value_parser = at_least_one::<usize>)]
-    pub(crate) limit: usize,
-    /// As many rows as there are, with helpers, background work, what has no answer, and what was archived
-    #[arg(long, conflicts_with = "limit")]
+    /// Most rows [default: 20, or as many as there are with --all]
+    #[arg(long, value_name = "ROWS", value_parser = at_least_one::<usize>)]
+    pub(crate) limit: Option<usize>,
+    /// Also helpers, background work, what has no answer, and what was archived
+    #[arg(long)]
     pub(crate) all: bool,
 }
 

@@ -354,7 +354,7 @@ fn a_failed_turn_that_was_taken_back_is_both() {
     terminal.sessions("rewind trip --to 2").answer();
     let shown = terminal.sessions("show trip");
     let last = shown.answer().lines().last().unwrap();
-    assert_eq!(last, "  (the turn failed; taken back: the model is not shown it)", "{}", shown.stdout);
+    assert_eq!(last, "  (the turn failed; the turn was taken back: the model is not shown it)", "{}", shown.stdout);
 }
 
 #[test]

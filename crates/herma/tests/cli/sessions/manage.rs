@@ -44,7 +44,7 @@ fn a_message_is_named_by_the_number_that_show_prints() {
     assert_eq!(count("branch trip --at 4 --id late --json"), 4);
     terminal.sessions("rewind trip --to 2").answer();
     let shown = terminal.sessions("show trip");
-    assert!(shown.answer().ends_with("  (taken back: the model is not shown it)"), "{}", shown.stdout);
+    assert!(shown.answer().ends_with("  (the turn was taken back: the model is not shown it)"), "{}", shown.stdout);
     for line in ["branch trip --at 5", "rewind trip --to 99"] {
         let said = terminal.sessions(line);
         assert!(said.code == 1 && said.stderr.contains("has no message"), "{line}: {}", said.stderr);
@@ -116,7 +116,7 @@ fn a_conversation_is_rewound_and_restored() {
     ");
     let shown = terminal.sessions("show trip");
     let last = shown.answer().lines().last().unwrap();
-    assert_eq!(last, "  (taken back: the model is not shown it)", "{}", shown.stdout);
+    assert_eq!(last, "  (the turn was taken back: the model is not shown it)", "{}", shown.stdout);
     let page = terminal.sessions("export trip --format markdown");
     assert!(page.answer().contains(" · rewound"), "{}", page.stdout);
     insta::assert_snapshot!(terminal.sessions("restore trip").transcript(), @"
@@ -175,6 +175,10 @@ fn nothing_is_deleted_without_consent() {
     assert_eq!(begun.code, 1);
     assert!(begun.stderr.contains("no conversation is known by trip-by;"), "{}", begun.stderr);
     assert!(begun.stderr.contains("give a name or a whole id"), "{}", begun.stderr);
+    assert!(!begun.stderr.contains("delete --yes"), "it may be meant for one that is gone: {}", begun.stderr);
+    let whole = json(&terminal.sessions("show trip --json"))["conversation_id"].as_str().unwrap().to_owned();
+    let short = terminal.sessions(&format!("delete {} --yes", &whole[whole.len() - 8..]));
+    assert!(short.stderr.contains(" sessions delete --yes trip"), "{}", short.stderr);
     assert_eq!(terminal.sessions("list --json").answer().lines().count(), 3);
     let nobody = terminal.sessions("delete 0a1b2c3d --yes");
     assert!(!nobody.stderr.contains("whole id"), "nothing begins so: {}", nobody.stderr);

@@ -33,6 +33,16 @@ async fn an_unknown_route_is_not_found_in_the_envelope() {
 }
 
 #[tokio::test]
+async fn a_base_url_without_v1_or_with_two_of_them_is_told_the_route() {
+    let gateway = TestGateway::start().await;
+    for path in ["/chat/completions", "/v1/v1/chat/completions"] {
+        let refused = gateway.client().post_json(path, &json!({})).await;
+        let message = error(&refused, 404)["message"].as_str().unwrap().to_owned();
+        assert!(message.contains("; /v1/chat/completions is one"), "{path}: {message}");
+    }
+}
+
+#[tokio::test]
 async fn a_name_that_cannot_be_one_leads_nowhere() {
     let gateway = TestGateway::start().await;
     for name in

@@ -45,7 +45,13 @@ pub(super) async fn conversation(
 fn heading(row: &ConversationRow) -> String {
     let name = row.title.as_deref().unwrap_or_else(|| row.session.id.as_str());
     let facts = show::facts(row).into_iter().filter(|(name, _)| *name != "title");
-    let facts: Vec<String> = facts.map(|(name, fact)| format!("- {name}: {}", code(&fact))).collect();
+    // Messages have their times with the second, in UTC.
+    let exact = |name: &str, fact: String| match name {
+        "created" => second(row.created_at),
+        "changed" => second(row.updated_at),
+        _ => fact,
+    };
+    let facts: Vec<String> = facts.map(|(name, fact)| format!("- {name}: {}", code(&exact(name, fact)))).collect();
     format!("# {}\n\n{}", escaped(name), facts.join("\n"))
 }
 
