@@ -288,6 +288,7 @@ impl Gateway {
             drop(admission);
             match decided {
                 Err(error) => {
+                    *key_turn = None;
                     log.push(TurnEvent::Failed(Arc::new(error)));
                     return Driven::ToTheEnd;
                 }
@@ -313,7 +314,7 @@ impl Gateway {
                     let _attempt = (admitted.running.turn != turn).then(|| registered.again(admitted.running.turn));
                     let (turn, attempt) = (admitted.running.turn, admitted.running.attempt);
                     spans::of_turn(span, turn, Some(admitted.running.facts.id));
-                    let mut run = Run { gateway: self, request, log: &log, stop: &mut stopped };
+                    let mut run = Run { gateway: self, request, log: &log, stop: &mut stopped, key_turn };
                     return match run.finish(admitted).await {
                         Some(EndTold) => Driven::ToTheEnd,
                         None => Driven::Parked { turn, attempt },

@@ -218,7 +218,7 @@ impl Gateway {
         self.live.tell_resumed();
         // A resumed turn goes before new ones: it may exceed the limit of live turns.
         let place = self.place();
-        let mut run = Run { gateway: self, request: &request, log: &log, stop: &mut stopped };
+        let mut run = Run { gateway: self, request: &request, log: &log, stop: &mut stopped, key_turn: &mut None };
         let going_on = run.resume(resumed, ResumedWith { alias, usage, requested: requested.clone() });
         let ended = AssertUnwindSafe(going_on).catch_unwind().await;
         drop((registered, place));

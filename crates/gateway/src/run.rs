@@ -19,6 +19,7 @@ use herma_turn::{Ending, Machine, Stop};
 use herma_wire::chat::client_utterance;
 use tokio::sync::watch;
 
+use crate::access::KeyTurn;
 use crate::admission::{AdmittedTurn, defect};
 use crate::answer::{client_answer, unknown_finish, wants_json, whole_answer};
 use crate::compaction;
@@ -43,6 +44,8 @@ pub(crate) struct Run<'a> {
     pub(crate) request: &'a TurnRequest,
     pub(crate) log: &'a TurnLog,
     pub(crate) stop: &'a mut watch::Receiver<Option<Stop>>,
+    /// How it counts for its API key. Given back before its listeners are told the end: a client may ask again at once.
+    pub(crate) key_turn: &'a mut Option<KeyTurn>,
 }
 
 /// Proof that the listeners of a turn know its end.
@@ -88,6 +91,7 @@ impl Run<'_> {
             Err(error) => failed(lost(error)),
         };
         crash::point(crash::COMMITTED);
+        *self.key_turn = None;
         self.log.push(event);
         Some(EndTold)
     }

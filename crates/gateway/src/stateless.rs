@@ -43,7 +43,7 @@ pub(crate) struct Stateless<'a> {
     pub(crate) gateway: &'a Gateway,
     pub(crate) request: &'a TurnRequest,
     pub(crate) turn: TurnId,
-    /// How it counts for its API key, if the key has a limit.
+    /// How it counts for its API key, if the key has a limit. Given back before the listeners are told the end.
     pub(crate) key_turn: &'a mut Option<KeyTurn>,
     pub(crate) log: &'a Arc<TurnLog>,
     pub(crate) stop: &'a mut watch::Receiver<Option<Stop>>,
@@ -71,6 +71,7 @@ impl<'a> Stateless<'a> {
                 end
             }
         };
+        *self.key_turn = None;
         self.log.push(end);
     }
 

@@ -9,7 +9,7 @@ use herma_store_sqlite::SqliteStore;
 use herma_testkit::{Client, Gate, Reply};
 use serde_json::json;
 
-use crate::support::{CHAT, SESSION_ID, TestGateway, chat, user};
+use crate::support::{CHAT, SESSION_ID, TestGateway, chat, user, with};
 
 /// A client with a key of the default tenant that has these limits.
 async fn limited(gateway: &TestGateway, limits: KeyLimits) -> Client {
@@ -95,6 +95,19 @@ async fn a_key_runs_no_more_turns_at_once_than_its_limit() {
     gate.open();
     running.await.unwrap().expect(200);
     second.post_json(CHAT, &chat(&[user("hello")])).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_client_that_has_read_its_answer_may_ask_again_at_once() {
+    let gateway = TestGateway::start().await;
+    let client = limited(&gateway, KeyLimits { max_turns: Some(1), ..KeyLimits::default() }).await;
+    // Large requests run on other threads than their connections.
+    let large = with(chat(&[user(&"word ".repeat(60_000))]), "stream", json!(true));
+    for round in 0..20 {
+        let session = client.clone().header(SESSION_ID, &format!("large-{round}"));
+        session.post_stream(CHAT, &large).await.rest().await;
+        client.clone().header(SESSION_ID, "small").post_json(CHAT, &chat(&[user("hello")])).await.expect(200);
+    }
 }
 
 #[tokio::test]
