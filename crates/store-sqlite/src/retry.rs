@@ -28,7 +28,7 @@ pub(crate) fn recognise(
     if let Some(idempotency) = &admission.retry.idempotency
         && let Some((body, earlier)) = by_key(connection, admission, &idempotency.scopes)?
     {
-        if body != idempotency.body {
+        if !idempotency.repeats(&body) {
             return Ok(Some(AdmitOutcome::Refused(Refusal::IdempotencyMismatch)));
         }
         if let Some(outcome) = repeat(connection, instance, admission, &earlier)? {

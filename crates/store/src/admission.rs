@@ -116,8 +116,17 @@ pub struct Idempotency {
     /// Digests of principal, route, conversation and key: one with the name that the request used, one with the
     /// conversation's id.
     pub scopes: [[u8; 16]; 2],
-    /// Digest of the body.
+    /// Digest of the body, and of the session key if the request sends one.
     pub body: [u8; 16],
+    /// The same if it sent the session key of its conversation. `None` if it sends a key, or none is stored.
+    pub with_stored_key: Option<[u8; 16]>,
+}
+
+impl Idempotency {
+    /// Whether this is the request that an earlier one with this digest was.
+    pub fn repeats(&self, body: &[u8; 16]) -> bool {
+        self.body == *body || self.with_stored_key.as_ref() == Some(body)
+    }
 }
 
 /// What a turn needs to make a new conversation.

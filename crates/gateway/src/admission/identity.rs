@@ -39,11 +39,11 @@ pub(crate) fn retry_identity(
     let named = chat.as_ref().map_or(alias.as_bytes(), |chat| &chat[..]);
     let scope_of = |name: &[u8], wanted: &str| Digest::of_fields([&tenant[..], &key, route, name, wanted.as_bytes()]).0;
     // The conversation's session key applies to a request that sends none.
-    let stored = || before.and_then(|before| before.facts.session_key.as_ref());
-    let in_force = request.caller.session_key.as_ref().or_else(stored);
+    let stored = before.and_then(|before| before.facts.session_key.as_ref()).filter(|_| session_key.is_empty());
     let idempotency = identity.idempotency_key.as_ref().map(|wanted| Idempotency {
         scopes: [scope_of(named, wanted), scope_of(conversation.to_string().as_bytes(), wanted)],
-        body: body_under(&identity.body, in_force.map_or("", |key| key.as_str())),
+        body: body_under(&identity.body, session_key),
+        with_stored_key: stored.map(|key| body_under(&identity.body, key.as_str())),
     });
     let unseen = identity.sdk_attempt > 0 && shows_unseen_answer(request, before);
     // Another conversation may be the current one when the request comes again.

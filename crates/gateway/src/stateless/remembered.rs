@@ -118,7 +118,7 @@ impl StatelessTurns {
         known.retain(|_, known| !known.is_over());
         let key = identity.idempotency.as_ref();
         if let Some((key, earlier)) = key.and_then(|key| Some((key, known.get(&key.scopes[0])?))) {
-            if earlier.body != Some(key.body) {
+            if !earlier.body.is_some_and(|body| key.repeats(&body)) {
                 return Recognised::Mismatch;
             }
             if !earlier.state().failed {

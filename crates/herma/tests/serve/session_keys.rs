@@ -146,6 +146,12 @@ async fn an_idempotency_key_does_not_lead_to_the_answer_of_another_session_key()
     let unsaid = gateway.client().header("idempotency-key", "once").header(SESSION_ID, "trip");
     let first = once("bob").header(SESSION_ID, "trip").post_json(CHAT, &hello).await.expect(200)["id"].clone();
     assert_eq!(unsaid.post_json(CHAT, &hello).await.expect(200)["id"], first);
+    // Also if the conversation got its key only later.
+    let early = gateway.client().header("idempotency-key", "early").header(SESSION_ID, "later");
+    let first = early.post_json(CHAT, &hello).await.expect(200)["id"].clone();
+    let keyed = gateway.client().header(SESSION_KEY, "bob").header(SESSION_ID, "later");
+    keyed.post_json(CHAT, &chat(&[user("I am Bob")])).await.expect(200);
+    assert_eq!(early.post_json(CHAT, &hello).await.expect(200)["id"], first);
     once("bob").post_json("/v1/runs", &run).await.expect(202);
     once("ann").post_json("/v1/runs", &run).await.expect(422);
     // The same key in the body is the same key.

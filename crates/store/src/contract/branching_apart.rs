@@ -172,7 +172,7 @@ pub async fn a_branch_that_failed_is_tried_again<S: Store>(world: &World<S>) {
 
 pub async fn a_repeated_branch_is_recognised<S: Store>(world: &World<S>) {
     let source = world.talk(&world.one, "trip", "first", "one").await;
-    let idempotency = Idempotency { scopes: [[1; 16], [2; 16]], body: [3; 16] };
+    let idempotency = Idempotency { scopes: [[1; 16], [2; 16]], body: [3; 16], with_stored_key: None };
     for by_key in [true, false] {
         let repeat = |sdk_attempt| {
             let mut ask = world.ask_branch(source.turn, "instead");

@@ -10,7 +10,8 @@ use crate::{Admission, AdmitOutcome, Refusal, Store, Target};
 
 /// Puts a key and a body on a request.
 pub fn with_key(mut admission: Admission, body: u8) -> Admission {
-    admission.retry.idempotency = Some(Idempotency { scopes: [[7; 16], [8; 16]], body: [body; 16] });
+    admission.retry.idempotency =
+        Some(Idempotency { scopes: [[7; 16], [8; 16]], body: [body; 16], with_stored_key: None });
     admission
 }
 
