@@ -16,7 +16,7 @@ use crate::failure::{StoreResult, Translate};
 use crate::parent::{self, Parent};
 use crate::rows::ConversationState;
 use crate::tables::{ConversationColumns, Names, SessionColumns, alias, insert, next_session};
-use crate::{erase, events, histories, snapshot};
+use crate::{erase, events, histories, memories, snapshot};
 
 /// The place of a conversation's first message.
 const FIRST_SEQ: i64 = 1;
@@ -311,6 +311,7 @@ pub(crate) fn abandon(connection: &Connection, conversation: i64, now: Timestamp
     if is_needed {
         Ok(())
     } else {
+        memories::recalls::forget_conversations(connection, &[conversation])?;
         erase::erase(connection, conversation, Manner::default(), &mut Removed::default(), now)
     }
 }

@@ -1,8 +1,9 @@
 //! Which conversation of a session key is the current one: of those that a person uses and that have not ended, the
 //! one that was used last.
 //!
-//! A conversation is used when it is made, when a message is added, and when a turn is asked for. A change of its
-//! title or of other things about it is no use, so `updated_at` alone does not decide.
+//! A conversation is used when it is made, when a user message is added, and when a turn is asked for. An answer is no
+//! use: it may come after its reader has begun another conversation. Nor is a change of the title or of other things, so
+//! `updated_at` alone does not decide.
 //!
 //! Invariant: nothing is stored about who is current, and no name leads there. An admission looks inside its own
 //! transaction. So no client can choose the place, and simultaneous first uses make one conversation.
@@ -19,10 +20,11 @@ use crate::snapshot;
 const MAY_BE_CURRENT: &str = "c.tenant_pk = ?1 AND c.session_key = ?2 AND c.deleted = 0 AND c.ended_at IS NULL
      AND (c.origin_kind = 'main' OR c.origin_kind = 'branch')";
 
-/// When a conversation was used last. The summary of a compaction is no message of a turn.
+/// When a conversation was used last. The summary of a compaction is a user message, but no message of a turn.
 const LAST_USE: &str = "max(c.created_at, coalesce(
          (SELECT m.created_at FROM sessions s JOIN messages m ON m.session_pk = s.pk
-          WHERE s.conversation_pk = c.pk AND m.compaction_pk IS NULL ORDER BY s.pk DESC, m.seq DESC LIMIT 1), 0))";
+          WHERE s.conversation_pk = c.pk AND m.compaction_pk IS NULL AND m.role = 'user'
+          ORDER BY s.pk DESC, m.seq DESC LIMIT 1), 0))";
 
 /// A conversation with the time of its last use. A later one is greater.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

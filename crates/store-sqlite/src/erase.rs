@@ -109,7 +109,8 @@ pub(crate) struct Manner<'a> {
 }
 
 /// Deletes a conversation, except what branches inherit. Also deletes the deleted sources that only it still needed. A
-/// turn that runs here is parked, because the caller has refused others; it ends.
+/// turn that runs here is parked, because the caller has refused others; it ends. The caller also deletes the blocks of
+/// other turns that quote the conversation: [`memories::recalls::forget_conversations`].
 pub(crate) fn erase(
     connection: &Connection,
     conversation: i64,
@@ -133,7 +134,6 @@ pub(crate) fn erase(
         Facts::Erase => removed.memories += memories::forget_conversation(connection, conversation)?,
         Facts::Keep => memories::leave_conversation(connection, conversation)?,
     }
-    memories::recalls::forget_conversation(connection, conversation)?;
     outbox::erasures::conversation(connection, conversation, how.receipt, now)?;
     let tenant = connection
         .prepare_cached("SELECT tenant_pk FROM conversations WHERE pk = ?1")

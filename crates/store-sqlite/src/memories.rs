@@ -10,6 +10,8 @@ pub(crate) mod recorded;
 pub(crate) mod versions;
 pub(crate) mod words;
 
+use std::collections::{HashMap, HashSet};
+
 use herma_model::{ConversationId, Memory, MemoryId, MemorySource, SessionKey, TenantId, Timestamp};
 use herma_store::{MemoryFilter, MemoryPage, NewMemory, Scope};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -155,7 +157,7 @@ pub(crate) fn change(
     now: Timestamp,
 ) -> StoreResult<Option<Memory>> {
     let Some(StoredMemory { key, memory }) = find(connection, scope, id)? else { return Ok(None) };
-    recalls::drop_quotes(connection, scope.tenant, &memory.session_key, &id.to_string())?;
+    recalls::drop_quotes(connection, scope.tenant, &memory.session_key, &HashSet::from([id.to_string()]))?;
     let words = WordScope::of(scope.tenant, &memory.session_key);
     words::remove(connection, words, key, &memory.text)?;
     connection
@@ -172,7 +174,7 @@ pub(crate) fn change(
 /// Deletes a fact.
 pub(crate) fn forget(connection: &Connection, scope: &Scope, id: MemoryId) -> StoreResult<bool> {
     let Some(stored) = find(connection, scope, id)? else { return Ok(false) };
-    remove(connection, scope.tenant, &stored)?;
+    remove(connection, scope.tenant, &[stored])?;
     Ok(true)
 }
 
@@ -225,18 +227,25 @@ fn remove_all(
         .prepare_cached(&format!("SELECT {MEMORY} FROM memories m WHERE {condition}"))
         .and_then(|mut select| select.query_map(values, read)?.collect())
         .translated()?;
-    for stored in &all {
-        remove(connection, tenant, stored)?;
-    }
+    remove(connection, tenant, &all)?;
     Ok(all.len() as u64)
 }
 
-fn remove(connection: &Connection, tenant: TenantId, StoredMemory { key, memory }: &StoredMemory) -> StoreResult<()> {
-    recalls::drop_quotes(connection, tenant, &memory.session_key, &memory.id.to_string())?;
-    words::remove(connection, WordScope::of(tenant, &memory.session_key), *key, &memory.text)?;
-    connection
-        .prepare_cached("DELETE FROM memories WHERE pk = ?1")
-        .and_then(|mut delete| delete.execute([key]))
-        .map(drop)
-        .translated()
+/// Deletes facts, and the blocks that quote them.
+fn remove(connection: &Connection, tenant: TenantId, all: &[StoredMemory]) -> StoreResult<()> {
+    let mut quoted: HashMap<&SessionKey, HashSet<String>> = HashMap::new();
+    for StoredMemory { memory, .. } in all {
+        quoted.entry(&memory.session_key).or_default().insert(memory.id.to_string());
+    }
+    for (session_key, sources) in quoted {
+        recalls::drop_quotes(connection, tenant, session_key, &sources)?;
+    }
+    for StoredMemory { key, memory } in all {
+        words::remove(connection, WordScope::of(tenant, &memory.session_key), *key, &memory.text)?;
+        connection
+            .prepare_cached("DELETE FROM memories WHERE pk = ?1")
+            .and_then(|mut delete| delete.execute([key]))
+            .translated()?;
+    }
+    Ok(())
 }

@@ -76,16 +76,20 @@ pub fn facts(summary: &str) -> Vec<String> {
 }
 
 /// A summary without the facts that it lists. They are remembered on their own. In the summary they would outlive being
-/// corrected or forgotten, because the next summary is made from this one.
+/// corrected or forgotten, because the next summary is made from this one. A summary that has nothing else stays as it
+/// is: without it the model would know nothing of what it covers.
 pub fn without_facts(summary: &str) -> String {
     let mut lines = summary.lines();
     let mut kept: Vec<&str> = lines.by_ref().take_while(|line| !is_facts_heading(line)).collect();
     kept.extend(lines.skip_while(|line| line.trim().is_empty() || listed_fact(line).is_some()));
-    kept.join("\n").trim().to_owned()
+    let kept = kept.join("\n").trim().to_owned();
+    if kept.is_empty() { summary.trim().to_owned() } else { kept }
 }
 
+/// Whether a line is `Facts:`, with any marks of Markdown.
 fn is_facts_heading(line: &str) -> bool {
-    line.trim().trim_matches(['*', '#', ' ']).eq_ignore_ascii_case("facts:")
+    let letters = line.bytes().filter(|byte| !b"*#_`".contains(byte) && !byte.is_ascii_whitespace());
+    letters.map(|byte| byte.to_ascii_lowercase()).eq(*b"facts:")
 }
 
 fn listed_fact(line: &str) -> Option<&str> {
@@ -332,7 +336,10 @@ mod tests {
         assert_eq!(facts(text), ["Ann is allergic to nuts.", "Ann lives in Oslo"]);
         assert_eq!(without_facts(text), "They planned a trip.\n\nMore.\n- not a fact");
         assert_eq!(without_facts("A trip.\n- a list\n\n## facts:\n- one"), "A trip.\n- a list");
-        assert_eq!(without_facts("Facts:\n- one"), "");
+        assert_eq!(without_facts("Facts:\n- one"), "Facts:\n- one", "there is nothing else");
+        for heading in ["**Facts**:", "`Facts:`", "### __facts__ :", "FACTS:"] {
+            assert_eq!(facts(&format!("So.\n{heading}\n- one")), ["one"], "{heading}");
+        }
         assert_eq!(facts("Facts: none"), Vec::<String>::new());
         assert_eq!(facts("- a list\n- of steps"), Vec::<String>::new());
         let asked = request("User: hi\n\n", None, 1_000, Wording::Simple, Facts::Asked);

@@ -36,14 +36,11 @@ pub(crate) struct SummaryTask<'a> {
 }
 
 impl SummaryTask<'_> {
-    /// A summary without the facts that it lists, and these facts. Fails if there is nothing else.
-    fn without_facts(&self, text: String) -> Result<(String, Vec<String>), Unusable> {
+    /// A summary without the facts that it lists, and these facts.
+    fn without_facts(&self, text: String) -> (String, Vec<String>) {
         match self.facts {
-            Facts::NotAsked => Ok((text, Vec::new())),
-            Facts::Asked => {
-                let rest = summary::without_facts(&text);
-                if rest.is_empty() { Err(Unusable::Empty) } else { Ok((rest, summary::facts(&text))) }
-            }
+            Facts::NotAsked => (text, Vec::new()),
+            Facts::Asked => (summary::without_facts(&text), summary::facts(&text)),
         }
     }
 }
@@ -190,7 +187,7 @@ impl Gateway {
                 Err(NoAnswer::TooLong(beginning)) => summary::judge_beginning(&beginning, task.limit)?,
                 Err(NoAnswer::Failed(failure)) => return Err(NoSummary::Failed(failure)),
             };
-            let (text, listed) = task.without_facts(answer)?;
+            let (text, listed) = task.without_facts(answer);
             facts.extend(listed.into_iter().filter(|fact| !facts.contains(fact)).collect::<Vec<_>>());
             so_far = Some(text);
         }

@@ -255,3 +255,15 @@ async fn without_facts_a_summary_keeps_all_that_the_model_wrote() {
     assert_eq!(facts(&gateway).await, Vec::<String>::new());
     assert!(gateway.model_view("trip").await[0].contains("Ann lives in Oslo."));
 }
+
+#[tokio::test]
+async fn a_turn_that_failed_before_the_key_came_does_not_keep_facts_out_of_summaries() {
+    let gateway = TestGateway::with_settings(&[("HERMA_UPSTREAM__RETRIES", "0")]).await;
+    gateway.upstream.push(Reply::status(400, "no"));
+    gateway.in_session("trip").post_json(CHAT, &chat(&[user("hello")])).await.expect(502);
+    for nth in 0..4 {
+        fill(&gateway, "trip", nth, None).await;
+    }
+    compact(&gateway, "trip", SUMMARY).await;
+    assert_eq!(facts(&gateway).await, ["Ann lives in Oslo."]);
+}

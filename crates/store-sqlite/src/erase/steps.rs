@@ -191,6 +191,7 @@ impl Erasing {
 
     /// Erases conversations, the last first, so that nothing is kept for descendants that are erased too.
     fn erase_all(&mut self, connection: &Connection, conversations: &[i64], how: Manner<'_>) -> StoreResult<()> {
+        memories::recalls::forget_conversations(connection, conversations)?;
         for conversation in conversations.iter().rev() {
             self.trace.note(connection, *conversation)?;
             erase::erase(connection, *conversation, how, &mut self.removed, self.now)?;

@@ -8,6 +8,7 @@
 //! still in a process is written only if nothing has changed about the key since it was made, or if all that it quotes is
 //! still there unchanged ([`still_holds`]).
 
+use std::collections::{HashMap, HashSet};
 use std::fmt::{Display, Write as _};
 
 use herma_model::{ConversationId, MemoryId, Recall, RecallStatus, SessionKey, TenantId, Timestamp, TurnId};
@@ -157,16 +158,23 @@ fn has_memory(connection: &Connection, conversation: i64, source: MemoryId, as_o
         .translated()
 }
 
-/// Deletes the blocks of other turns that quote a conversation that is erased. Blocks that are not stored yet will not
+/// Deletes the blocks of other turns that quote conversations that are erased. Blocks that are not stored yet will not
 /// be.
-pub(crate) fn forget_conversation(connection: &Connection, conversation: i64) -> StoreResult<()> {
-    let Some((tenant, session_key, id)) = under_key(connection, conversation)? else { return Ok(()) };
-    // Nothing else raises it if the index has none of the messages.
-    versions::raise(connection, conversation)?;
-    drop_quotes(connection, tenant, &session_key, &id.to_string())
+pub(crate) fn forget_conversations(connection: &Connection, conversations: &[i64]) -> StoreResult<()> {
+    let mut quoted: HashMap<(TenantId, SessionKey), HashSet<String>> = HashMap::new();
+    for conversation in conversations {
+        let Some((tenant, session_key, id)) = under_key(connection, *conversation)? else { continue };
+        // Nothing else raises it if the index has none of the messages.
+        versions::raise(connection, *conversation)?;
+        quoted.entry((tenant, session_key)).or_default().insert(id.to_string());
+    }
+    for ((tenant, session_key), sources) in quoted {
+        drop_quotes(connection, tenant, &session_key, &sources)?;
+    }
+    Ok(())
 }
 
-/// The same for a conversation of which a message was changed or deleted.
+/// Deletes the blocks of other turns that quote a conversation of which a message was changed or deleted.
 pub(crate) fn forget_rewritten(connection: &Connection, conversation: i64) -> StoreResult<()> {
     let Some((tenant, session_key, id)) = under_key(connection, conversation)? else { return Ok(()) };
     versions::raise(connection, conversation)?;
@@ -174,7 +182,7 @@ pub(crate) fn forget_rewritten(connection: &Connection, conversation: i64) -> St
         .prepare_cached("UPDATE conversations SET rewritten = (SELECT changes FROM memory_state) WHERE pk = ?1")
         .and_then(|mut update| update.execute([conversation]))
         .translated()?;
-    drop_quotes(connection, tenant, &session_key, &id.to_string())
+    drop_quotes(connection, tenant, &session_key, &HashSet::from([id.to_string()]))
 }
 
 /// The session key of a conversation, and its id. `None` if it has no key.
@@ -201,26 +209,37 @@ fn under_key(
 /// that it knows. Blocks that are not stored yet will not be.
 pub(crate) fn drop_derived(connection: &Connection, tenant: TenantId, session_key: &SessionKey) -> StoreResult<()> {
     versions::note_erased(connection)?;
-    drop_quotes(connection, tenant, session_key, DERIVED)
+    drop_quotes(connection, tenant, session_key, &HashSet::from([DERIVED.to_owned()]))
 }
 
-/// Deletes the blocks of a key's turns that quote a source, by its id. The caller raises the version of the key in the
-/// same transaction.
+/// Deletes the blocks of a key's turns that quote one of these sources, by their ids. It reads the ids of every block of
+/// the key, so call it once for all sources. The caller raises the version of the key in the same transaction.
 pub(crate) fn drop_quotes(
     connection: &Connection,
     tenant: TenantId,
     session_key: &SessionKey,
-    source: &str,
+    sources: &HashSet<String>,
 ) -> StoreResult<()> {
-    connection
+    let mut select = connection
         .prepare_cached(
-            "UPDATE recalls SET block = NULL, sources = NULL WHERE turn_pk IN (
-             SELECT r.turn_pk FROM conversations c INDEXED BY conversations_by_key
+            "SELECT r.turn_pk, r.sources FROM conversations c INDEXED BY conversations_by_key
              CROSS JOIN recalls r INDEXED BY recalls_with_block ON r.conversation_pk = c.pk AND r.block IS NOT NULL
-             WHERE c.tenant_pk = ?1 AND c.session_key = ?2
-             AND instr(r.sources, ?3) > 0)",
+             WHERE c.tenant_pk = ?1 AND c.session_key = ?2",
         )
-        .and_then(|mut update| update.execute(params![tenant.0, session_key.as_str(), source]))
-        .map(drop)
-        .translated()
+        .translated()?;
+    let mut quoting: Vec<i64> = Vec::new();
+    let mut rows = select.query(params![tenant.0, session_key.as_str()]).translated()?;
+    while let Some(row) = rows.next().translated()? {
+        let quoted = row.get_ref(1).and_then(|quoted| Ok(quoted.as_str_or_null()?)).translated()?;
+        if quoted.unwrap_or_default().split(' ').any(|source| sources.contains(source)) {
+            quoting.push(row.get(0).translated()?);
+        }
+    }
+    drop(rows);
+    let mut update =
+        connection.prepare_cached("UPDATE recalls SET block = NULL, sources = NULL WHERE turn_pk = ?1").translated()?;
+    for turn in quoting {
+        update.execute([turn]).translated()?;
+    }
+    Ok(())
 }

@@ -1,7 +1,8 @@
 //! Which turns may be remembered.
 //!
-//! A turn says so in its row of `recalls`. Without a row, a completed turn of a person is recorded. Nothing else is: a
-//! turn that has not ended may still say that it is not recorded, and one whose process died cannot say so any more.
+//! A turn says so in its row of `recalls`, at its end. Without a row, a turn of a person is recorded that was completed,
+//! failed or was cancelled. Nothing else is: a turn that has not ended may still say that it is not recorded, and one
+//! that was interrupted, because its process died for example, may not have been able to say so.
 
 use herma_model::{ConversationId, Seq, TenantId};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -12,7 +13,8 @@ use crate::snapshot;
 
 /// Whether a message may be remembered, from its turn `t` and the turn's row `r`, if there are such, and its
 /// conversation `c`. Messages of other sources have no turn.
-pub(crate) const RECORDED: &str = "coalesce(r.recorded, coalesce(t.state, 'completed') = 'completed'
+pub(crate) const RECORDED: &str = "coalesce(r.recorded,
+     (t.state IS NULL OR t.state = 'completed' OR t.state = 'failed' OR t.state = 'cancelled')
      AND (c.origin_kind = 'main' OR c.origin_kind = 'branch'))";
 
 /// Whether all messages of a conversation up to a place may be remembered. `true` if it does not exist.

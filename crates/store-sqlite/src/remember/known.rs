@@ -45,10 +45,10 @@ impl KnownWord {
         self.said.iter_mut().map(|list| (None, list)).chain(others)
     }
 
-    /// Whether a recall needs the list without the asking conversation: that has most of the newest messages.
+    /// Whether a recall needs the list without the asking conversation: that shows most of the newest messages.
     pub(super) fn needs_others(&self, shown: &Shown) -> bool {
-        let is_short = |list: &SaidList| list.is_cut && list.count_besides(shown.conversation) < NEWEST;
-        shown.hidden_through.is_none() && self.said.as_ref().is_some_and(is_short)
+        let is_short = |list: &SaidList| list.is_cut && list.count_not_shown(shown) < NEWEST;
+        self.said.as_ref().is_some_and(is_short)
     }
 
     /// Whether a recall must read one of the lists that it needs again.

@@ -1,10 +1,11 @@
 //! Ranks what is found: rows with more or rarer words first, then newer ones.
 
 use std::cmp::Reverse;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use herma_model::Memory;
-use herma_store::{MemoryQuery, Passage, Remembered};
+use herma_store::{MemoryQuery, Passage, Remembered, Shown};
 
 use super::known::bytes_of_found;
 use super::lookups::{Lookups, NotFound};
@@ -94,26 +95,48 @@ fn passages(lookups: &mut Lookups<'_>, query: &MemoryQuery) -> Result<Vec<Passag
 
 /// The messages with the best scores. No more than these are looked at.
 fn best_said(lookups: &Lookups<'_>, query: &MemoryQuery) -> Vec<RatedRow<Arc<Said>>> {
-    let own = query.shown.conversation;
-    let is_hidden = query.shown.hidden_through.is_some();
+    let shown = &query.shown;
+    let is_hidden = shown.hidden_through.is_some();
     let mut words = Vec::with_capacity(query.words.len());
     for known in query.words.iter().filter_map(|word| lookups.known.word(word)) {
         let Some(list) = &known.said else { continue };
-        let (rows, score, skipped) = match known.said_by_others(own).filter(|_| known.needs_others(&query.shown)) {
-            _ if is_hidden => (&list.rows, score(list.rows.len(), NEWEST_BESIDE_OWN), None),
-            Some(others) => (&others.rows, score(others.rows.len(), NEWEST), None),
-            None => (&list.rows, score(list.count_besides(own).min(NEWEST), NEWEST), Some(own)),
+        let others = known.said_by_others(shown.conversation).filter(|_| known.needs_others(shown));
+        let (rows, count, longest) = match others {
+            Some(others) => (&others.rows, others.rows.len(), NEWEST),
+            None if is_hidden => (&list.rows, list.rows.len(), NEWEST_BESIDE_OWN),
+            None => (&list.rows, list.count_not_shown(shown).min(NEWEST), NEWEST),
         };
-        let longest = if is_hidden { NEWEST_BESIDE_OWN } else { NEWEST };
-        let is_left_out = move |row: &SaidRow| match skipped {
-            Some(own) => row.is_of(own),
-            None => is_hidden && row.said.is_shown(&query.shown),
-        };
-        let rows = rows.iter().filter(move |row| !is_left_out(row)).take(longest);
-        words.push(WordRows { score, rows: rows.map(|row| (row.key, row)).peekable() });
+        let score = score(count, longest);
+        words.push(WordRows { score, rows: not_shown(rows, shown, OfOwn::Too).take(longest).peekable() });
+        if others.is_some() && is_hidden {
+            // What a compaction took out of the view of the asking conversation is not in the list of the others.
+            words.push(WordRows { score, rows: not_shown(&list.rows, shown, OfOwn::Only).take(longest).peekable() });
+        }
     }
     let rated = best(words, query.passages + MOST_FRUITLESS);
     rated.into_iter().map(|row| RatedRow { row: Arc::clone(&row.row.said), score: row.score }).collect()
+}
+
+/// Which messages of the asking conversation are taken, of those that it does not show.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OfOwn {
+    /// They, and those of all others.
+    Too,
+    /// They alone.
+    Only,
+}
+
+/// The rows that the asking conversation does not show, with their keys.
+fn not_shown<'a>(
+    rows: &'a VecDeque<SaidRow>,
+    shown: &'a Shown,
+    of_own: OfOwn,
+) -> impl Iterator<Item = (i64, &'a SaidRow)> {
+    let is_taken = move |row: &&SaidRow| match of_own {
+        OfOwn::Too => !row.is_shown(shown),
+        OfOwn::Only => row.is_of(shown.conversation) && !row.is_shown(shown),
+    };
+    rows.iter().filter(is_taken).map(|row| (row.key, row))
 }
 
 /// What each of the `count` rows of a word adds to its score. A list has at most `longest` rows.

@@ -69,6 +69,11 @@ impl SaidRow {
     pub(super) fn is_of(&self, conversation: ConversationId) -> bool {
         self.conversation == half(conversation) && self.said.conversation == conversation
     }
+
+    /// Whether the asking conversation still shows it.
+    pub(super) fn is_shown(&self, shown: &Shown) -> bool {
+        self.conversation == half(shown.conversation) && self.said.is_shown(shown)
+    }
 }
 
 fn half(conversation: ConversationId) -> u64 {
@@ -214,9 +219,9 @@ impl SaidList {
         self.is_fed = false;
     }
 
-    /// How many of its messages are of other conversations.
-    pub(super) fn count_besides(&self, own: ConversationId) -> usize {
-        self.rows.iter().filter(|row| !row.is_of(own)).count()
+    /// How many of its messages the asking conversation does not show.
+    pub(super) fn count_not_shown(&self, shown: &Shown) -> usize {
+        self.rows.iter().filter(|row| !row.is_shown(shown)).count()
     }
 
     /// About how many bytes it takes. Messages are shared by lists.

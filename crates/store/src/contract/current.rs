@@ -75,6 +75,17 @@ pub async fn the_current_conversation_is_the_one_that_was_used_last<S: Store>(wo
     assert_eq!(current(world, "ann").await, Some(new));
 }
 
+pub async fn an_answer_does_not_make_its_conversation_the_current_one_again<S: Store>(world: &World<S>) {
+    let asked = Admission { session_key: Some(key("ann")), ..world.ask("slow", "take your time") };
+    let slow = running(world.admit(&world.one, asked).await);
+    let fresh = talk_in(world, "fresh", "ann").await.facts.id;
+    world.answer(&world.one, &slow, "here it is").await;
+    assert_eq!(current(world, "ann").await, Some(fresh));
+    assert_eq!(talk_currently(world, "ann").await.facts.id, fresh);
+    assert_eq!(talk_in(world, "slow", "ann").await.facts.id, slow.facts.id);
+    assert_eq!(current(world, "ann").await, Some(slow.facts.id));
+}
+
 pub async fn an_ended_conversation_is_not_the_current_one<S: Store>(world: &World<S>) {
     let first = talk_currently(world, "ann").await.facts.id;
     let id = name(&first.to_string());

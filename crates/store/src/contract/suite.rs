@@ -275,6 +275,7 @@ macro_rules! contract_suite {
                 the_first_conversation_of_a_key_has_no_name_that_a_client_can_take
                 simultaneous_first_uses_of_a_key_make_one_conversation
                 the_current_conversation_is_the_one_that_was_used_last
+                an_answer_does_not_make_its_conversation_the_current_one_again
                 an_ended_conversation_is_not_the_current_one
                 what_no_person_uses_is_not_current
                 a_key_that_may_not_be_used_has_no_current_conversation
