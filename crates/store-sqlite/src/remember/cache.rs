@@ -22,9 +22,10 @@ use crate::failure::StoreResult;
 use crate::memories::versions;
 
 /// Most bytes of all keys together.
-const MOST: usize = 16 * 1024 * 1024;
-/// Most bytes of one key. If it has more, the words that were used least recently are dropped.
-const MOST_OF_KEY: usize = 12 * 1024 * 1024;
+const MOST: usize = 64 * 1024 * 1024;
+/// Most bytes of one key. If it has more, the words that were used least recently are dropped. A word that is asked for
+/// again is then read from the database, which costs a turn many times as much.
+const MOST_OF_KEY: usize = 48 * 1024 * 1024;
 /// How much of that is kept then, so that it does not happen soon again.
 const KEPT_OF_KEY: usize = MOST_OF_KEY / 4 * 3;
 

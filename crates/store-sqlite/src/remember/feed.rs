@@ -277,7 +277,7 @@ mod tests {
         }
         assert_eq!(fresh(&entries, "dog", None, 1_999).map(|keys| keys.len()), Some(96));
         assert!(entries.all[&(TenantId(1), key("ann"))].known.bytes() < 1024 * 1024);
-        let words: Vec<String> = (0..1000).map(|number| format!("word{number}")).collect();
+        let words: Vec<String> = (0..4000).map(|number| format!("word{number}")).collect();
         for part in words.chunks(5) {
             let mut known = Known::nothing(1);
             for word in part {
@@ -288,8 +288,8 @@ mod tests {
             entries.keep(&(TenantId(1), key("ann")), known);
         }
         let known = &entries.all[&(TenantId(1), key("ann"))].known;
-        assert!(known.bytes() <= 12 * 1024 * 1024, "{}", known.bytes());
-        assert!(known.word(&words[999]).is_some() && known.word(&words[0]).is_none());
+        assert!(known.bytes() <= 48 * 1024 * 1024, "{}", known.bytes());
+        assert!(known.word(&words[3999]).is_some() && known.word(&words[0]).is_none());
         assert!(known.words.len() > 100, "{}", known.words.len());
     }
 }

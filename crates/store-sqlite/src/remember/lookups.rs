@@ -177,25 +177,25 @@ impl<'a> Lookups<'a> {
     }
 
     /// A message that the index has, if it may be recalled.
-    ///
-    /// A turn says whether it is recorded when it stores its first answer. So nothing of a running turn is recalled,
-    /// and nothing of a turn whose process died. Turns of other sources have said nothing, and are recorded as usual.
     fn said(&self, connection: &Connection, message: i64) -> StoreResult<Recorded> {
         let found = connection
-            .prepare_cached(&format!(
-                "SELECT {RECORDED}, r.recorded IS NULL AND coalesce(t.state, 'completed') <> 'completed',
-                 m.id, m.role, m.created_at, m.seq, c.id, m.digest
+            .prepare_cached(
+                "SELECT r.recorded, m.id, m.role, m.created_at, m.seq, c.id, m.digest
                  FROM messages m CROSS JOIN sessions s ON s.pk = m.session_pk
-                 CROSS JOIN conversations c ON c.pk = s.conversation_pk LEFT JOIN turns t ON t.pk = m.turn_pk
-                 LEFT JOIN recalls r ON r.turn_pk = m.turn_pk
-                 WHERE m.pk = ?1 AND c.tenant_pk = ?2 AND c.session_key = ?3"
-            ))
+                 CROSS JOIN conversations c ON c.pk = s.conversation_pk LEFT JOIN recalls r ON r.turn_pk = m.turn_pk
+                 WHERE m.pk = ?1 AND c.tenant_pk = ?2 AND c.session_key = ?3",
+            )
             .and_then(|mut select| {
                 let asked = params![message, self.query.tenant.0, self.query.session_key.as_str()];
-                select.query_row(asked, |row| recorded(message, row)).optional()
+                select.query_row(asked, |row| Ok((row.get::<_, Option<bool>>(0)?, read_said(message, row)?))).optional()
             })
             .translated()?;
-        Ok(found.unwrap_or(Recorded::No))
+        match found {
+            None | Some((Some(false), _)) => Ok(Recorded::No),
+            Some((Some(true), said)) => Ok(Recorded::Yes(said)),
+            // Few turns under a key have not said it, so only for them their own rows are read too.
+            Some((None, said)) => recorded_by_state(connection, said),
+        }
     }
 
     /// The text of a message. `None` if it must not be recalled.
@@ -232,20 +232,36 @@ enum Recorded {
     Open,
 }
 
-fn recorded(key: i64, row: &Row<'_>) -> rusqlite::Result<Recorded> {
-    if !row.get::<_, bool>(0)? {
-        return Ok(if row.get(1)? { Recorded::Open } else { Recorded::No });
-    }
-    Ok(Recorded::Yes(Said {
+/// A turn says whether it is recorded when it stores its first answer. So nothing of a running turn is recalled, and
+/// nothing of a turn whose process died. Turns of other sources have said nothing, and are recorded as usual.
+fn recorded_by_state(connection: &Connection, said: Said) -> StoreResult<Recorded> {
+    let (is_recorded, is_open): (bool, bool) = connection
+        .prepare_cached(&format!(
+            "SELECT {RECORDED}, r.recorded IS NULL AND coalesce(t.state, 'completed') <> 'completed'
+             FROM messages m CROSS JOIN sessions s ON s.pk = m.session_pk
+             CROSS JOIN conversations c ON c.pk = s.conversation_pk LEFT JOIN turns t ON t.pk = m.turn_pk
+             LEFT JOIN recalls r ON r.turn_pk = m.turn_pk WHERE m.pk = ?1"
+        ))
+        .and_then(|mut select| select.query_row([said.key], |row| Ok((row.get(0)?, row.get(1)?))))
+        .translated()?;
+    Ok(match (is_recorded, is_open) {
+        (true, _) => Recorded::Yes(said),
+        (false, true) => Recorded::Open,
+        (false, false) => Recorded::No,
+    })
+}
+
+fn read_said(key: i64, row: &Row<'_>) -> rusqlite::Result<Said> {
+    Ok(Said {
         key,
-        message: MessageId::from_uuid(rows::uuid(row, 2)?),
-        role: rows::word(row, 3, Role::parse)?,
-        created_at: Timestamp(row.get(4)?),
-        seq: Seq(row.get(5)?),
-        conversation: ConversationId::from_uuid(rows::uuid(row, 6)?),
-        digest: row.get(7)?,
+        message: MessageId::from_uuid(rows::uuid(row, 1)?),
+        role: rows::word(row, 2, Role::parse)?,
+        created_at: Timestamp(row.get(3)?),
+        seq: Seq(row.get(4)?),
+        conversation: ConversationId::from_uuid(rows::uuid(row, 5)?),
+        digest: row.get(6)?,
         text: OnceLock::new(),
-    }))
+    })
 }
 
 fn newest_rows(connection: &Connection, expression: &str, limit: usize) -> StoreResult<Vec<i64>> {
