@@ -2,8 +2,8 @@
 //! one that was used last.
 //!
 //! A conversation is used when it is made, when a user message is added, and when a turn is asked for. An answer is no
-//! use: it may come after its reader has begun another conversation. Nor is a change of the title or of other things, so
-//! `updated_at` alone does not decide.
+//! use: it may come after its reader has begun another conversation. Nor is a change of the title or of other things.
+//! So `updated_at` alone does not decide.
 //!
 //! Invariant: nothing is stored about who is current, and no name leads there. An admission looks inside its own
 //! transaction. So no client can choose the place, and simultaneous first uses make one conversation.

@@ -78,8 +78,8 @@ struct Queue {
     watched: bool,
     /// Whether the writer thread sleeps. If not, it will look at the queue again.
     sleeping: bool,
-    /// Since when a [`combiner`] is to write the jobs at the front. `None` if there is none. It ends only when the queue
-    /// is empty or the writer thread is woken.
+    /// Since when a [`combiner`] is to write the jobs at the front. `None` if there is no combiner. It ends only when
+    /// the queue is empty or the writer thread is woken.
     combining: Option<Instant>,
     /// The runtime that had a combiner last.
     runtime: Option<Handle>,

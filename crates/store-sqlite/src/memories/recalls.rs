@@ -212,8 +212,8 @@ pub(crate) fn drop_derived(connection: &Connection, tenant: TenantId, session_ke
     drop_quotes(connection, tenant, session_key, &HashSet::from([DERIVED.to_owned()]))
 }
 
-/// Deletes the blocks of a key's turns that quote one of these sources, by their ids. It reads the ids of every block of
-/// the key, so call it once for all sources. The caller raises the version of the key in the same transaction.
+/// Deletes the blocks of a key's turns that quote one of these sources, by their ids. It reads the ids of every block
+/// of the key, so call it once for all sources. The caller raises the version of the key in the same transaction.
 pub(crate) fn drop_quotes(
     connection: &Connection,
     tenant: TenantId,

@@ -1,8 +1,8 @@
 //! Which turns may be remembered.
 //!
-//! A turn says so in its row of `recalls`, at its end. Without a row, a turn of a person is recorded that was completed,
-//! failed or was cancelled. Nothing else is: a turn that has not ended may still say that it is not recorded, and one
-//! that was interrupted, because its process died for example, may not have been able to say so.
+//! A turn says so in its row of `recalls`, at its end. Without a row, a turn of a person is recorded if it was
+//! completed, failed or was cancelled. No other turn is. One that has not ended may still say that it is not recorded.
+//! One that was interrupted, because its process died for example, may not have been able to say so.
 
 use herma_model::{ConversationId, Seq, TenantId};
 use rusqlite::{Connection, OptionalExtension, params};

@@ -121,7 +121,8 @@ impl Indexer {
         connection
             .prepare_cached(
                 "SELECT newest - through, newest, EXISTS (SELECT 1 FROM search_again),
-                 owner <> ?1 AND claimed_until > ?2 AND claimed_until <= ?3, EXISTS (SELECT 1 FROM search_forget) FROM search_state,
+                 owner <> ?1 AND claimed_until > ?2 AND claimed_until <= ?3, EXISTS (SELECT 1 FROM search_forget)
+                 FROM search_state,
                  (SELECT coalesce(max(pk), 0) AS newest FROM messages)",
             )
             .and_then(|mut select| {
