@@ -76,7 +76,8 @@ impl CountedTarget {
 /// falls into a window would depend on the time.
 fn stop_indexing(data: &Path) -> io::Result<()> {
     let database = rusqlite::Connection::open(data.join("herma.db")).map_err(io::Error::other)?;
-    let claim = "UPDATE search_state SET owner = 0, claimed_until = 9000000000000000";
+    // A claim of more than ten minutes does not count.
+    let claim = "UPDATE search_state SET owner = 0, claimed_until = (unixepoch() + 540) * 1000";
     match database.execute(claim, []).map_err(io::Error::other)? {
         1 => Ok(()),
         _ => Err(io::Error::other("the search index has no owner to replace")),

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::batch::{self, Batch, BatchLimit};
 use super::common::Vocabulary;
-use super::write::{CLAIM, write};
+use super::write::write;
 use crate::failure::{StoreResult, Translate};
 use crate::maintenance;
 use crate::remember::{RecallCache, Written};
@@ -24,6 +24,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 const MOST_WAITING: i64 = 2000;
 /// The index is behind if something has waited this long. Turns then wait for it rather than searches and recalls.
 const BEHIND: Duration = Duration::from_millis(1500);
+/// A claim that ends later than this was made before the clock was set back. It would last for as long as that was.
+const LONGEST_CLAIM: Duration = Duration::from_secs(10 * 60);
 /// How much of a tick indexing may take while no turn runs, while turns run, and while the index is behind.
 const SLICE: Duration = Duration::from_millis(50);
 const SLICE_BESIDE_TURNS: Duration = Duration::from_millis(25);
@@ -126,9 +128,8 @@ impl Indexer {
                  (SELECT coalesce(max(pk), 0) AS newest FROM messages)",
             )
             .and_then(|mut select| {
-                // A claim from further ahead was made before the clock was set back, and would last for long.
                 let now = maintenance::now();
-                select.query_row([self.owner, now.0, now.plus(CLAIM).0], |row| {
+                select.query_row([self.owner, now.0, now.plus(LONGEST_CLAIM).0], |row| {
                     Ok(PendingWork {
                         messages: row.get(0)?,
                         newest: row.get(1)?,

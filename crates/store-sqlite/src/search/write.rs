@@ -10,7 +10,7 @@ use super::common;
 use crate::failure::{StoreResult, Translate};
 
 /// For how long only the process that wrote the index last may write it.
-pub(super) const CLAIM: Duration = Duration::from_secs(3);
+const CLAIM: Duration = Duration::from_secs(3);
 
 /// Writes a batch, and returns the number of this write. `None`, and nothing is written, if a row or the list of common
 /// words has changed since the batch was made.

@@ -48,6 +48,17 @@ async fn the_index_is_written_while_turns_run() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_from_before_the_clock_was_set_back_does_not_stop_the_index() {
+    let database = Database::new();
+    let world = database.world().await;
+    let claim = "UPDATE search_state SET owner = 1, claimed_until = (unixepoch() + 86400) * 1000";
+    assert_eq!(Connection::open(database.path()).unwrap().execute(claim, []).unwrap(), 1);
+    world.talk(&world.one, "trip", "the harbour", "fog").await;
+    until_zero(&database.path(), NOT_INDEXED).await;
+    assert_eq!(found(&world, "harbour").await, ["the [harbour]"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn titles_are_found_as_they_are_now() {
     let database = Database::new();
     let world = database.world().await;
