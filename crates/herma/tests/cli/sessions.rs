@@ -86,6 +86,21 @@ fn a_conversation_is_compacted_listed_and_restored() {
 }
 
 #[test]
+fn a_compacted_conversation_is_one_of_several_that_fit_only_once() {
+    let terminal = trip();
+    terminal.run(&["chat", "--session", "recipe", "flour and water"]).answer();
+    terminal.sessions("compact trip").answer();
+    let said = terminal.sessions("show conv_").stderr;
+    assert!(said.contains("several conversations fit conv_"), "{said}");
+    for name in ["trip", "recipe"] {
+        assert_eq!(said.lines().filter(|line| line.split_whitespace().next() == Some(name)).count(), 1, "{said}");
+    }
+    let export = terminal.sessions("export trip").answer().to_owned();
+    let created = export.lines().find(|line| line.starts_with("- created: ")).expect("when it was made");
+    assert!(created.trim_end_matches('`').ends_with('Z'), "all times of an export are in UTC: {created}");
+}
+
+#[test]
 fn an_undo_without_an_id_takes_back_the_last_compaction_that_stands() {
     let terminal = trip();
     terminal.sessions("compact trip").answer();
